@@ -68,6 +68,7 @@ type saver struct {
 	p     *part
 	every time.Duration
 	busy  chan struct{} // has room for the one who copies
+	turn  bool          // this one has the room, and copies at the next look
 
 	row     store.Checkpoint        // as SQL has it
 	slots   map[store.UnitKey]int   // which row is to be written next; 0 if it is missing
@@ -183,19 +184,28 @@ func (s *saver) look(ctx context.Context) error {
 			return nil
 		}
 	}
-	if s.since.IsZero() || time.Now().Before(s.due) {
+	if !s.turn {
+		select {
+		case s.turns() <- struct{}{}:
+		default:
+			return nil // it is not time, or another partition's turn
+		}
+	}
+	return s.begin(ctx)
+}
+
+// turns takes one who may copy: the partition that has put something in begins at its
+// next look, and takes it out again. It takes nobody before it is time.
+func (s *saver) turns() chan<- struct{} {
+	if s.turn || s.writing != nil || s.since.IsZero() || time.Now().Before(s.due) {
 		return nil
 	}
-	select {
-	case s.busy <- struct{}{}:
-		return s.begin(ctx)
-	default:
-		return nil // another partition's turn
-	}
+	return s.busy
 }
 
 // begin copies what was changed, and has it written. The place in busy is taken.
 func (s *saver) begin(ctx context.Context) error {
+	s.turn = false
 	w := &copying{s: s, row: s.row}
 	if err := w.copy(ctx); err != nil {
 		<-s.busy
@@ -403,10 +413,12 @@ func (s *saver) last(ctx context.Context) error {
 		if s.since.IsZero() {
 			return nil
 		}
-		select {
-		case s.busy <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
+		if !s.turn {
+			select {
+			case s.busy <- struct{}{}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
 		if err := s.begin(ctx); err != nil || s.writing == nil {
 			return err
@@ -417,6 +429,9 @@ func (s *saver) last(ctx context.Context) error {
 // close ends what is being written, and waits for it.
 func (s *saver) close() {
 	s.stop(errClosed)
+	if s.turn {
+		<-s.busy
+	}
 	if s.writing != nil {
 		<-s.writing
 	}

@@ -106,6 +106,48 @@ func TestAnEmptiedRedisLosesNobody(t *testing.T) {
 	}
 }
 
+// One partition of a process copies at a time. The next one begins when that has ended,
+// and one that ends in its turn keeps none of the others waiting.
+func TestCheckpointsTakeTurns(t *testing.T) {
+	b := newBed(t, 100)
+	b.publish(welcome)
+	b.enterAll(50)
+	p := b.open()
+	b.passes(p)
+	turns := func(want bool, what string) {
+		t.Helper()
+		if p.saver.turn != want {
+			t.Fatalf("%s: it has the turn: %v, want %v", what, p.saver.turn, want)
+		}
+	}
+	p.saver.due = time.Now().Add(time.Hour)
+	p.rest(t.Context(), t.Context())
+	turns(false, "before it is time")
+	p.saver.due = time.Time{}
+	p.saver.busy <- struct{}{} // another one copies
+	p.rest(t.Context(), t.Context())
+	turns(false, "while another one copies")
+	if err := p.saver.look(t.Context()); err != nil || p.saver.writing != nil {
+		t.Fatalf("two copy at a time (%v)", err)
+	}
+	<-p.saver.busy
+	p.rest(t.Context(), t.Context())
+	turns(true, "when the other one has ended")
+	b.mustSave(p)
+	turns(false, "when it has copied")
+	b.enterAllAt(60, 1)
+	b.passes(p)
+	p.saver.due = time.Time{}
+	if p.rest(t.Context(), t.Context()); p.saver.since.IsZero() {
+		t.Fatal("nothing has changed")
+	}
+	turns(true, "the second time")
+	p.saver.close()
+	if n := len(p.saver.busy); n != 0 {
+		t.Error("a session that has ended keeps its turn")
+	}
+}
+
 // A checkpoint that is behind Redis changes nothing there, and one that is ahead replaces
 // all: also what it does not have.
 func TestTheNewerOneHolds(t *testing.T) {

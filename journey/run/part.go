@@ -212,12 +212,12 @@ func (p *part) run(ctx, fetch context.Context, all []*plans) error {
 	}
 	for ctx.Err() == nil && fetch.Err() == nil {
 		worked := false
-		err := p.working(ctx, func() (err error) {
-			worked, err = p.pass(ctx)
-			return err
-		})
+		err := p.saver.look(ctx)
 		if err == nil {
-			err = p.saver.look(ctx)
+			err = p.working(ctx, func() (err error) {
+				worked, err = p.pass(ctx)
+				return err
+			})
 		}
 		if err != nil {
 			return err
@@ -325,7 +325,8 @@ func (p *part) lookForFacts(ctx context.Context) (worked bool, err error) {
 	return worked, err
 }
 
-// rest waits until somebody is due, or it is time to ask for facts.
+// rest waits until somebody is due, it is time to ask for facts, or it is this partition's
+// turn to copy for a checkpoint.
 func (p *part) rest(ctx, fetch context.Context) {
 	wait := pollEvery
 	for _, in := range p.journeys {
@@ -342,6 +343,8 @@ func (p *part) rest(ctx, fetch context.Context) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case p.saver.turns() <- struct{}{}:
+		p.saver.turn = true
 	case <-ctx.Done():
 	case <-fetch.Done():
 	}
