@@ -13,12 +13,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/journey"
 	"sluice/journey/plan"
 	moving "sluice/journey/run"
 	"sluice/mail"
+	"sluice/mail/spool"
 	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/user"
@@ -272,6 +274,7 @@ func (b *journeyBench) lease(ctx context.Context) (leasing context.Context, unle
 	leases := flow.NewLeases(b.redis, b.store, slog.New(slog.DiscardHandler))
 	leases.AddPartitions(moving.Role, b.redis, flow.Partitions(journeyPartitions))
 	leases.AddPartitions(ingest.StoreRole, b.redis, flow.Partitions(journeyPartitions))
+	leases.AddPartitions(spool.Role, b.redis, flow.Partitions(journeyPartitions))
 	leasing, stop := context.WithCancel(ctx)
 	left := make(chan error, 1)
 	go func() { left <- leases.Run(leasing) }() // until unlease
@@ -282,7 +285,8 @@ func (b *journeyBench) lease(ctx context.Context) (leasing context.Context, unle
 // begin leases all partitions and stores their logs, until stop is called.
 func (b *journeyBench) begin(ctx context.Context) (stop func() error) {
 	leasing, unlease := b.lease(ctx)
-	f := &ingest.StoreFollower{Logs: b.logs, Leases: b.leases, Store: b.store, Users: b.store, Journeys: b.store, Clock: b.clock, Log: slog.New(slog.DiscardHandler), Stats: &ingest.Stats{}, MarginBytes: 64 << 20}
+	f := &ingest.StoreFollower{Logs: b.logs, Leases: b.leases, Store: b.store, Users: b.store, Journeys: b.store, Clock: b.clock, Log: slog.New(slog.DiscardHandler), Stats: &ingest.Stats{}, MarginBytes: 64 << 20,
+		Queue: &spool.Queuer{Lanes: b.lanes(), Logs: b.logs, Suppress: everybody{}, Clock: sluice.SystemClock{}, Log: slog.New(slog.DiscardHandler)}}
 	fetch, cancel := context.WithCancel(ctx)
 	stored := make(chan struct{})
 	go func() { defer close(stored); f.Run(fetch, leasing) }() // until stop

@@ -35,6 +35,11 @@ func (b *journeyBench) wave(ctx context.Context) error {
 	if err := b.enterLonely(ctx, at); err != nil {
 		return err
 	}
+	calls, hangUp, err := b.openCalls(ctx)
+	if err != nil {
+		return err
+	}
+	defer hangUp()
 	forgetPeak()
 	f := b.follower(b.clock)
 	began := time.Now()
@@ -44,14 +49,14 @@ func (b *journeyBench) wave(ctx context.Context) error {
 	}
 	b.add("recover", "all records read, and who is due when", "s", time.Since(began).Seconds())
 	memory := b.watchMemory(ctx)
-	first, err := b.oneWave(ctx, f, 1, at)
+	first, err := b.oneWave(ctx, f, 1, at, calls)
 	if err != nil {
 		return err
 	}
 	if err := b.env.redis.Rewrite(ctx); err != nil {
 		return err
 	}
-	second, err := b.oneWave(ctx, f, 2, at.Add(time.Hour+time.Minute))
+	second, err := b.oneWave(ctx, f, 2, at.Add(time.Hour+time.Minute), nil)
 	if err != nil {
 		return err
 	}
@@ -60,8 +65,9 @@ func (b *journeyBench) wave(ctx context.Context) error {
 	return memory(empty)
 }
 
-// oneWave moves the clock on to a time, and waits until everybody has moved.
-func (b *journeyBench) oneWave(ctx context.Context, f *moving.Follower, n int, at time.Time) (seconds float64, err error) {
+// oneWave moves the clock on to a time, and waits until everybody has moved. With calls it
+// looks what becomes meanwhile of others.
+func (b *journeyBench) oneWave(ctx context.Context, f *moving.Follower, n int, at time.Time, calls *calls) (seconds float64, err error) {
 	b.run.say("%s: wave %d", b.name, n)
 	before, err := b.computed()
 	if err != nil {
@@ -74,12 +80,16 @@ func (b *journeyBench) oneWave(ctx context.Context, f *moving.Follower, n int, a
 	began := time.Now()
 	b.clock.ahead.Store(int64(time.Until(at)))
 	var beside errgroup.Group
-	if n == 1 {
+	over := make(chan struct{})
+	if calls != nil {
+		beside.Go(func() error { return calls.watch(ctx, over) })
 		beside.Go(func() error { return b.watchLonely(ctx) })
 		beside.Go(func() error { return b.watchRelease(ctx, reached, began) })
 	}
 	want := int64(n) * b.users
-	if err := until(ctx, journeyWithin, func() bool { return f.Stats.Moved.Load() >= want }); err != nil {
+	err = until(ctx, journeyWithin, func() bool { return f.Stats.Moved.Load() >= want })
+	close(over)
+	if err != nil {
 		return 0, fmt.Errorf("wait for wave %d: %d of %d have moved: %w", n, f.Stats.Moved.Load(), want, err)
 	}
 	seconds = time.Since(began).Seconds()
