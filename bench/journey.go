@@ -38,8 +38,8 @@ import (
 // at a time (the fix). They read the same profiles, and ask the same rules.
 const (
 	journeyUsers, journeyUsersQuick = 10_000_000, 200_000
-	jobUsers, jobUsersQuick         = 4_000, 1_000
-	setUsers, setUsersQuick         = 100_000, 20_000
+	jobUsers, jobUsersQuick         = 4_000, 500
+	setUsers, setUsersQuick         = 100_000, 10_000
 	journeyPartitions               = 16
 	journeyBranches                 = 11
 	journeyWorkers                  = 20

@@ -35,8 +35,8 @@ const (
 	factsAtOnce  = 16_000  // events of one call
 	factsWaiting = 1 << 30 // bytes of a log that wait to be stored
 
-	factsBacklog, factsBacklogQuick = 300_000, 30_000
-	factsSpan, factsSpanQuick       = 16 * time.Second, 3 * time.Second
+	factsBacklog, factsBacklogQuick = 300_000, 20_000
+	factsSpan, factsSpanQuick       = 16 * time.Second, 2 * time.Second
 )
 
 // factsJourney lets people in by one event and out by another, as often as they come.

@@ -24,9 +24,12 @@ import (
 // The part `mails` of `bench journey`: a message step of a journey, whose mails are made
 // of a template, marked, sent to smtp-sink and put into the ledger. Beside it, in the same
 // run, are as many mails of the same template to the same people that a caller hands in.
+// Everybody comes to the message step; when so many mails are sent the others still wait.
 const (
-	journeyMails, journeyMailsQuick = 300_000, 20_000 // at most
+	journeyMails, journeyMailsQuick = 300_000, 10_000 // that are sent, at most
 	mailsWithin                     = time.Hour
+	mailsAhead                      = 200_000 // people behind those whose mails are sent have profiles, too
+	mailsMargin                     = 1 << 20 // bytes that the logs keep of what is stored, which is no mail that waits
 )
 
 const mailsJourney = `
@@ -42,16 +45,29 @@ type mailsBench struct {
 	*spoolRig
 	env    *env
 	kind   string // of the database
-	people int64
+	mails  int64  // that are sent
+	people int64  // who come to the step
+
+	before  time.Duration // computed before the first mail was made
+	started time.Time
+}
+
+// start begins the measurement.
+func (b *mailsBench) start() (err error) {
+	b.before, err = cpuTimeOf(os.Getpid())
+	b.started = time.Now()
+	return err
 }
 
 // journeyOfMails measures both.
 func journeyOfMails(ctx context.Context, e *env, db database, kind string) error {
 	r := e.run
-	people := int64(pick(r, journeyMails, journeyMailsQuick))
+	people := int64(pick(r, journeyUsers, journeyUsersQuick))
 	if r.users > 0 {
-		people = min(people, int64(r.users))
+		people = int64(r.users)
 	}
+	mails := min(people, int64(pick(r, journeyMails, journeyMailsQuick)))
+	r.report.Settings["mails"] = fmt.Sprintf("%d are sent, while %d people wait at the step; the logs keep %d bytes of what is stored; with SQLite the computing of the database is in that of Sluice", mails, people, mailsMargin)
 	address, stop, err := startSMTPSink(ctx)
 	if err != nil {
 		return err
@@ -63,7 +79,7 @@ func journeyOfMails(ctx context.Context, e *env, db database, kind string) error
 		make      func(*mailsBench, context.Context) (stop func(), err error)
 	}{{"mails_sent", "mails of a template, handed in", (*mailsBench).handIn}, {"mails_journey", "mails of a message step", (*mailsBench).move}} {
 		r.say("%s", part.label)
-		if err := mailsRow(ctx, e, db, address, people, kind+"_"+part.id, kind+", "+part.label, part.make); err != nil {
+		if err := mailsRow(ctx, e, db, address, mails, people, kind+"_"+part.id, kind+", "+part.label, part.make); err != nil {
 			return err
 		}
 	}
@@ -71,7 +87,7 @@ func journeyOfMails(ctx context.Context, e *env, db database, kind string) error
 }
 
 // mailsRow measures one of them: from the first mail that is made to the last that is sent.
-func mailsRow(ctx context.Context, e *env, db database, address string, people int64, id, label string, begin func(*mailsBench, context.Context) (func(), error)) (err error) {
+func mailsRow(ctx context.Context, e *env, db database, address string, mails, people int64, id, label string, begin func(*mailsBench, context.Context) (func(), error)) (err error) {
 	if err := errors.Join(db.fresh(ctx), e.redis.Clear(ctx)); err != nil {
 		return err
 	}
@@ -80,45 +96,41 @@ func mailsRow(ctx context.Context, e *env, db database, address string, people i
 		return err
 	}
 	mailer := &spool.Mailer{Clock: sluice.SystemClock{}}
-	s, err := openSpool(ctx, e, db, relay, mailer)
+	s, err := openSpool(ctx, e, db, relay, mailer, mailsMargin)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close(ctx), relay.Close()) }()
 	s.sender.Record, s.sender.StoredBy = s.store, ingest.StoreRole
 	mailer.Templates, mailer.Users = template.NewCache(s.store, template.DefaultCacheBytes), s.store
-	b := &mailsBench{spoolRig: s, env: e, kind: strings.TrimSuffix(id, "_mails_journey"), people: people}
+	b := &mailsBench{spoolRig: s, env: e, kind: strings.TrimSuffix(id, "_mails_journey"), mails: mails, people: people}
 	if err := b.fillPeople(ctx); err != nil {
 		return err
 	}
-	before, err := cpuTimeOf(os.Getpid())
-	if err != nil {
-		return err
-	}
-	started := time.Now()
 	stop, err := begin(b, ctx)
 	if err != nil {
 		return err
 	}
 	defer s.send(ctx)()
-	err = until(ctx, mailsWithin, func() bool { return s.stats.Results("sink")[mail.ResultSent] >= people })
-	took := time.Since(started)
+	err = until(ctx, mailsWithin, func() bool { return s.stats.Results("sink")[mail.ResultSent] >= mails })
+	took := time.Since(b.started)
 	after, cpuErr := cpuTimeOf(os.Getpid())
 	stop()
 	if err := errors.Join(err, cpuErr); err != nil {
-		return fmt.Errorf("%s: %d of %d were sent: %w", label, s.stats.Results("sink")[mail.ResultSent], people, err)
+		return fmt.Errorf("%s: %d of %d were sent: %w", label, s.stats.Results("sink")[mail.ResultSent], mails, err)
 	}
-	e.run.report.add(id, label, "mails/s", float64(people)/took.Seconds())
-	e.run.report.add(id+"_cpu", label, "mails/CPU-s", float64(people)/(after-before).Seconds())
+	e.run.report.add(id, label, "mails/s", float64(mails)/took.Seconds())
+	e.run.report.add(id+"_cpu", label, "mails/CPU-s", float64(mails)/(after-b.before).Seconds())
 	return nil
 }
 
 // fillPeople stores the people and the template.
 func (b *mailsBench) fillPeople(ctx context.Context) error {
 	now := time.Now().UnixMilli()
-	for i := int64(0); i < b.people; {
+	people := min(b.people, b.mails+mailsAhead)
+	for i := int64(0); i < people; {
 		changes := &user.Changes{}
-		for ; len(changes.Put) < ruleStep && i < b.people; i++ {
+		for ; len(changes.Put) < ruleStep && i < people; i++ {
 			id := user.ID{Partition: int(i % spoolPartitions), Number: i/spoolPartitions + 1}
 			changes.Put = append(changes.Put, user.Row{ID: id, UpdatedMillis: now, Profile: journeyProfile(i)})
 			changes.AddKeys = append(changes.AddKeys, user.KeyRow{Key: user.Key{Kind: user.KeyExternal, Name: fmt.Sprintf("user-%d", i)}, ID: id})
@@ -142,8 +154,11 @@ func (b *mailsBench) fillPeople(ctx context.Context) error {
 func (b *mailsBench) handIn(ctx context.Context) (stop func(), err error) {
 	content := template.Content{Template: "bench", Version: 1, State: "subscribed"}
 	text := content.Append(nil)
-	for n := int64(0); n < b.people; n += 1000 {
-		drafts := make([]mail.Draft, min(1000, b.people-n))
+	if err := b.start(); err != nil {
+		return nil, err
+	}
+	for n := int64(0); n < b.mails; n += 1000 {
+		drafts := make([]mail.Draft, min(1000, b.mails-n))
 		for i := range drafts {
 			at := n + int64(i)
 			drafts[i] = mail.Draft{Priority: mail.PriorityNormal, Class: mail.ClassMarketing, Form: mail.ContentTemplate, From: "shop@example.com",
@@ -187,7 +202,7 @@ func (b *mailsBench) move(ctx context.Context) (stop func(), err error) {
 		return nil, err
 	}
 	full, err := x.usedMB(ctx, "used_memory")
-	if err != nil {
+	if err = errors.Join(err, b.start()); err != nil {
 		unlease()
 		return nil, err
 	}

@@ -159,7 +159,7 @@ func sluiceRow(ctx context.Context, e *env, id, label string, t mail.Transport, 
 		return err
 	}
 	counted := &countingTransport{Transport: t}
-	s, err := openSpool(ctx, e, e.maria, counted, spool.Plain{})
+	s, err := openSpool(ctx, e, e.maria, counted, spool.Plain{}, spoolMargin)
 	if err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ func nearSluice(ctx context.Context, e *env, id, label, sinkAddress string, mail
 			return err
 		}
 	}
-	s, err := openSpool(ctx, e, e.maria, relay, mailer)
+	s, err := openSpool(ctx, e, e.maria, relay, mailer, spoolMargin)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,8 @@ const (
 	spoolSpanQuick    = 2 * time.Second
 	spoolBodyBytes    = 500
 	spoolPartitions   = 16
-	spoolUrgent       = 200 // high mails beside the backlog
+	spoolMargin       = 64 << 20 // bytes
+	spoolUrgent       = 200      // high mails beside the backlog
 	spoolUrgentEvery  = 40 * time.Millisecond
 
 	wantVsTable  = 5
@@ -131,7 +132,7 @@ func spoolSluice(ctx context.Context, e *env, waiting int) (err error) {
 		return err
 	}
 	wire := &swallower{}
-	s, err := openSpool(ctx, e, e.maria, wire, spool.Plain{})
+	s, err := openSpool(ctx, e, e.maria, wire, spool.Plain{}, spoolMargin)
 	if err != nil {
 		return err
 	}
@@ -185,8 +186,9 @@ type spoolRig struct {
 	stopStore []context.CancelFunc
 }
 
-// openSpool builds it around a transport. It takes mails in; send sends.
-func openSpool(ctx context.Context, e *env, db database, t mail.Transport, maker spool.Maker) (*spoolRig, error) {
+// openSpool builds it around a transport. It takes mails in; send sends. The logs keep so
+// many bytes of what is stored.
+func openSpool(ctx context.Context, e *env, db database, t mail.Transport, maker spool.Maker, marginBytes int) (*spoolRig, error) {
 	s := &spoolRig{stats: &spool.Stats{}}
 	var err error
 	if s.redis, err = flow.Dial(ctx, e.redisURL); err != nil {
@@ -211,7 +213,7 @@ func openSpool(ctx context.Context, e *env, db database, t mail.Transport, maker
 	bodies := &spool.FreshBodies{Store: s.store}
 	s.intake = &spool.Intake{Writer: flow.NewWriter(logs, "api:"+s.leases.ID(), 256<<20), Bodies: &spool.BodyWriter{Store: bodies}, Partitions: spoolPartitions, Clock: clock}
 	queuer := &spool.Queuer{Lanes: s.lanes, Logs: logs, Suppress: everybody{}, Clock: clock, Log: slog.New(slog.DiscardHandler)}
-	stored := &ingest.StoreFollower{Logs: logs, Leases: s.leases, Store: s.store, Users: s.store, Journeys: s.store, Clock: clock, Log: log, Stats: &ingest.Stats{}, MarginBytes: 64 << 20, Queue: queuer}
+	stored := &ingest.StoreFollower{Logs: logs, Leases: s.leases, Store: s.store, Users: s.store, Journeys: s.store, Clock: clock, Log: log, Stats: &ingest.Stats{}, MarginBytes: marginBytes, Queue: queuer}
 	s.sender = &spool.Sender{
 		Process: s.leases.ID(), Lanes: s.lanes, Leases: s.leases, Bodies: bodies, Suppress: everybody{}, Routes: &spooltest.OneRoute{Transport: t},
 		Maker: maker, Clock: clock, Log: log, Stats: s.stats, DoubtAfter: time.Minute,
