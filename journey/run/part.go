@@ -399,6 +399,7 @@ func (p *part) moveDue(ctx context.Context, in *inside, few int) (worked bool, e
 // waiting, or the others; few at most.
 func (p *part) moveUnits(ctx context.Context, in *inside, firsts []int64, few int, paced bool) (moved int, err error) {
 	now := p.clock.Now()
+	slices.Sort(firsts) // a turn may go on from the last to the first: profiles are read in one order
 	var pacedIn *inside
 	if paced {
 		pacedIn = in

@@ -325,6 +325,31 @@ func TestEverybodyTakesOneWay(t *testing.T) {
 	}
 }
 
+// Who is due is looked for in turn: where a wave has ended, the next look begins. People
+// before and behind that place are decided about together, each by the own profile.
+func TestPeopleAreReadWhereverTheTurnIs(t *testing.T) {
+	b := newBed(t, 3)
+	b.publish(welcome)
+	far := flow.ChunkRecords + 3
+	b.apply(&store.Effect{Users: &user.Changes{Put: []user.Row{{ID: user.ID{Number: int64(far)}, Profile: profileOf(far)}}}})
+	b.enterAll(3)
+	b.fact(4, int64(far), journey.FactEvent, "signup", "")
+	p := b.open()
+	b.passes(p)
+	p.journeys[0].dues.from = 1
+	b.clock.Move(time.Hour)
+	b.passes(p)
+	f := b.read()
+	for _, n := range []int{1, 2, 3, far} {
+		if got := f.sends[fmt.Sprintf("u%d@example.com", n)]; got != 1 {
+			t.Errorf("person %d has %d mails, want 1", n, got)
+		}
+	}
+	if got := f.counts["journey/welcome/thanks/entered"]; got != 1 {
+		t.Errorf("%d of 4 have the plan gold, want 1", got)
+	}
+}
+
 // People who want no such mail, and people without an address, get none and go on.
 func TestWhoWantsNoMailGetsNone(t *testing.T) {
 	b := newBed(t, 0)
