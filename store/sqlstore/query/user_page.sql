@@ -1,1 +1,1 @@
-SELECT '', part, number, updated, to_part, to_number, profile FROM users WHERE part = ? AND number > ? AND to_number = 0 ORDER BY number LIMIT ?
+SELECT '', part, number, updated, to_part, to_number, profile FROM users WHERE part = ? AND number > ? AND to_number <= 0 ORDER BY number LIMIT ?

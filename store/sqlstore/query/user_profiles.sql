@@ -1,1 +1,1 @@
-SELECT number, profile FROM users WHERE part = ? AND number > ? AND to_number = 0 ORDER BY number LIMIT ?
+SELECT number, profile FROM users WHERE part = ? AND number > ? AND to_number <= 0 ORDER BY number LIMIT ?
