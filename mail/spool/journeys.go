@@ -9,7 +9,7 @@ import (
 
 // Journeys is asked about mail of journeys before it leaves: its person may have left
 // the journey since the mail was made, or the journey is paused. An answer is for each
-// send; all are of one partition, and none was in doubt.
+// send; all are of one partition.
 type Journeys interface {
 	MayLeave(ctx context.Context, partition int, sends []*mail.Send) ([]mail.Leave, error)
 }
@@ -22,12 +22,14 @@ const journeysAgain = 2 * time.Second
 // answer becomes the verdict: what must not leave is cancelled, and what must not leave
 // yet waits in later, where it keeps nothing else. So does what cannot be asked about.
 //
-// One that was in doubt is not asked about: it may have arrived, and its last attempt
-// decides about that.
+// One that was in doubt is asked about as well, before it is attempted once more. If it
+// must not leave it stays in doubt, for it may have arrived, and the reason says why there
+// was no further attempt. One that could not be made now is asked about too: else it would
+// be tried until it expires for a person who is gone.
 func (s *Sender) askJourneys(ctx context.Context, window []*item, made map[*item]*envelope) {
 	var of map[*part][]*item
 	for _, it := range window {
-		if it.send.Journey == "" || it.broken != nil || it.send.Doubted || made[it].verdict.outcome != nil || s.Journeys == nil {
+		if it.send.Journey == "" || it.broken != nil || s.Journeys == nil || made[it].verdict.over() {
 			continue
 		}
 		if of == nil {
@@ -54,9 +56,9 @@ func (s *Sender) askJourneys(ctx context.Context, window []*item, made map[*item
 		for i, it := range items {
 			switch a := &answers[i]; {
 			case a.Cancel != "":
-				made[it].verdict.outcome = outcomeOf(&it.send, mail.SendCancelled, "", now.UnixMilli())
+				made[it].verdict = verdict{outcome: outcomeOf(&it.send, mail.SendCancelled, "", now.UnixMilli())}
 				made[it].verdict.outcome.Reason = a.Cancel
-			case a.AgainMillis != 0:
+			case a.AgainMillis != 0 && made[it].verdict.again == nil:
 				again := it.send
 				again.DueMillis = a.AgainMillis
 				made[it].verdict.again = &again

@@ -59,6 +59,10 @@ type Links interface {
 // the window at once. Every send passes here, with a template or without: a header
 // that all mails are to have is added beside unsubscribable, before the signature.
 // buildMail makes mails of templates alone.
+//
+// A journey has made mail for a person who was there. So if marketing mail of a journey finds
+// nobody, it waits: the database may have gone back a moment and gets that person again.
+// Whether a deleted person's mail is cancelled says the journey (askJourneys).
 func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 	started := m.Clock.Now()
 	profiles, err := m.profiles(ctx, mails)
@@ -74,7 +78,11 @@ func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 		case err != nil:
 			message.Err = fmt.Errorf("look up the recipient: %w: %w", ErrNotNow, err)
 		default:
-			message.Content, authors[i], message.Err = m.render(ctx, message.Send, message.Content, ofRecipient(message.Send, profiles[keyOf(message.Send)]), slow)
+			found := profiles[keyOf(message.Send)]
+			message.Content, authors[i], message.Err = m.render(ctx, message.Send, message.Content, ofRecipient(message.Send, found), slow)
+			if found == nil && message.Send.Journey != "" && errors.Is(message.Err, ErrUnwanted) {
+				message.Err = fmt.Errorf("look up the recipient %s of journey %s: %w: nobody is there, perhaps the database went back", message.Send.User, message.Send.Journey, ErrNotNow)
+			}
 		}
 		bytes += len(message.Content)
 	}

@@ -158,6 +158,9 @@ func inDoubt(s *mail.Send, route string, knows bool, nowMillis, againMillis int6
 	return v
 }
 
+// over reports whether it is decided that there is no attempt any more.
+func (v *verdict) over() bool { return v.outcome != nil && v.again == nil }
+
 // keep keeps a send that stays in doubt.
 func (v *verdict) keep(s *mail.Send) {
 	kept := *s

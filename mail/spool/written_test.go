@@ -164,3 +164,21 @@ func BenchmarkOwnMails(b *testing.B) {
 		})
 	}
 }
+
+// Marketing mail of a journey waits if its person is missing: a database that went back
+// gets the person again. Who is there and wants none gets none.
+func TestMailOfAJourneyWaitsForItsPerson(t *testing.T) {
+	m, _ := newMailer(t)
+	content := template.Content{Mail: &mail.TemplateVersion{Subject: "Hello", Text: "hello"}, State: "subscribed"}
+	mails := mailsTo(string(content.Append(nil)), "gone", "cid", "ann", "ann", "gone")
+	for i := range mails[:4] {
+		mails[i].Send.Journey, mails[i].Send.Step = "welcome", "hello"
+	}
+	mails[3].Send.To = "moved@example.com"
+	m.Make(t.Context(), mails)
+	for i, want := range []error{spool.ErrNotNow, spool.ErrUnwanted, nil, spool.ErrUnwanted, spool.ErrUnwanted} {
+		if !errors.Is(mails[i].Err, want) {
+			t.Errorf("mail %d, to %s: %v, want %v", i, mails[i].Send.To, mails[i].Err, want)
+		}
+	}
+}
