@@ -14,6 +14,7 @@ import (
 	"sluice/journey/desk"
 	"sluice/journey/env"
 	"sluice/journey/plan"
+	"sluice/journey/simulate"
 	"sluice/store"
 	"sluice/store/sqlstore"
 )
@@ -32,6 +33,7 @@ describes the document that a journey is; a FILE is YAML, or JSON if its name en
     sluice journey stop ID          take out all who are inside, for good
     sluice journey archive ID       lists leave it out; for drafts and stopped ones
     sluice journey enter ID         let a person in: --user U, an external id; --context JSON
+    sluice journey simulate FILE    a month with made-up people; ID: its draft
     sluice journey list             all of them; --archived: archived ones too
     sluice journey show ID          its draft as JSON, which apply takes; --version N: that version
     sluice journey status ID        how many entered, wait at, passed and left each step
@@ -50,7 +52,14 @@ var journeyFlags = []flagSpec{
 	{name: "context", value: "JSON", help: "enter: an object that rules call context"},
 	{name: "version", value: "N", help: "show: not the draft, but this version", check: wholeNumber(1, store.MaxVersions)},
 	{name: "step", value: "S", help: "people, why: the step that is asked about"},
-	{name: "json", help: "list, status: JSON"},
+	{name: "people", value: "N", help: "simulate: so many people are made up, 10000 if not said", check: wholeNumber(1, simulate.MaxPeople)},
+	{name: "days", value: "N", help: "simulate: for so many days, 30 if not said", check: wholeNumber(1, simulate.MaxDays)},
+	{name: "from", value: "TIME", help: "simulate: when it begins, as 2026-12-01T00:00:00Z; now if not said"},
+	{name: "seed", value: "N", preset: "1", help: "simulate: another number makes up other people", check: wholeNumber(1, 1_000_000)},
+	{name: "often", value: "E=N,...", help: "simulate: made-up people do E, an event or a product, N times in 30 days on average; 1.5 if not said"},
+	{name: "events", value: "FILE", help: "simulate: what people do, a JSON object a line with external_id, time, and name or product_id; without it, it is made up"},
+	{name: "who", value: "U", help: "simulate: not made-up people, but the user with this external id"},
+	{name: "json", help: "list, status, simulate: JSON"},
 }
 
 // journeyWords are what can be done, with how many arguments.
@@ -68,6 +77,7 @@ var journeyWords = []struct {
 	{"stop", "one ID", 1, journeySet(desk.Stop)},
 	{"archive", "one ID", 1, journeySet(desk.Archive)},
 	{"enter", "one ID", 1, (*call).journeyEnter},
+	{"simulate", "one FILE, or - for standard input, or the ID of a journey", 1, nil}, // it may need no database
 	{"list", "no arguments", 0, (*call).journeyList},
 	{"show", "one ID", 1, (*call).journeyShow},
 	{"status", "one ID", 1, (*call).journeyStatus},
@@ -91,6 +101,9 @@ func runJourney(ctx context.Context, c *call) error {
 	argument := strings.Join(rest, "")
 	if what == "validate" {
 		return c.journeyValidate(ctx, argument)
+	}
+	if what == "simulate" { // of a file it needs no database
+		return c.journeySimulate(ctx, argument)
 	}
 	db, err := c.store(ctx)
 	if err != nil {

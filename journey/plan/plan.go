@@ -160,6 +160,9 @@ const (
 	StepExit
 )
 
+// MarshalText writes the kind as documents say it.
+func (k StepKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
 // String returns the kind's word, as documents have it.
 func (k StepKind) String() string {
 	return [...]string{"", "message", "delay", "split", "audiences", "wait_for", "random", "update", "go", "exit"}[k]

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"sluice/journey"
@@ -190,6 +191,27 @@ func (c *Crowd) Make() []Person {
 type Habit struct {
 	Fact   journey.Fact
 	PerDay float64
+
+	// Properties are values, as JSON, of which each time has one: all are as likely, and
+	// an empty one is none. They need a body without properties.
+	Properties map[string][]string
+}
+
+// body is that of the fact, with properties by chance.
+func (h *Habit) body(names []string, random *rand.Rand) string {
+	own := ""
+	for _, name := range names {
+		if v := h.Properties[name][random.IntN(len(h.Properties[name]))]; v != "" {
+			own += "," + profile.Quoted(name) + ":" + v
+		}
+	}
+	if own == "" {
+		return h.Fact.Body
+	}
+	if own = "{" + own[1:] + "}"; h.Fact.Kind == journey.FactPurchase {
+		return strings.TrimSuffix(h.Fact.Body, "}") + `,"properties":` + own + "}"
+	}
+	return own
 }
 
 // Happen makes up what people do in a time, MaxHappenings at most.
@@ -199,6 +221,7 @@ func Happen(people int, habits []Habit, from, until time.Time, seed uint64) (all
 		if h.PerDay <= 0 {
 			continue
 		}
+		names := sortedNames(h.Properties)
 		for i := range people {
 			random := rand.New(rand.NewPCG(seed+uint64(n), uint64(i)))
 			for at := from; len(all) < MaxHappenings; {
@@ -207,7 +230,9 @@ func Happen(people int, habits []Habit, from, until time.Time, seed uint64) (all
 					break
 				}
 				at = at.Add(time.Duration(wait))
-				all = append(all, Happening{i, at, h.Fact})
+				f := h.Fact
+				f.Body = h.body(names, random)
+				all = append(all, Happening{i, at, f})
 			}
 		}
 	}

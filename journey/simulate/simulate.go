@@ -48,56 +48,58 @@ type Input struct {
 
 // Outcome is what came of it.
 type Outcome struct {
-	Entered   int // times that somebody entered, those of the control group included
-	Held      int // of them in the control group
-	NotLetIn  int // times that a limit of the entry kept somebody out
-	Mails     int
-	Inside    int // people at the end
-	Finished  int // the same; those who are only watched for conversions included
-	Exited    int // the same
-	Steps     []StepCounts
-	Converted []Conversion
-	Ways      []Way // of the samples, in their order
+	Entered   int          `json:"entered"`    // times that somebody entered, those of the control group included
+	Held      int          `json:"held"`       // of them in the control group
+	NotLetIn  int          `json:"not_let_in"` // times that a limit of the entry kept somebody out
+	Mails     int          `json:"mails"`
+	Inside    int          `json:"inside"`   // people at the end
+	Finished  int          `json:"finished"` // the same; those who are only watched for conversions included
+	Exited    int          `json:"exited"`   // the same
+	Steps     []StepCounts `json:"steps"`
+	Converted []Conversion `json:"converted"`
+	Ways      []Way        `json:"ways"` // of the samples, in their order
 }
 
 // StepCounts are what is counted of a step.
 type StepCounts struct {
-	ID      string
-	Kind    plan.StepKind
-	Entered int
-	Passed  int
-	Exited  int
-	Waiting int // at the end
-	Mails   int
-	LeftOut int // mails, for quiet hours; these people passed
-	Paths   []PathCounts
+	ID      string        `json:"id"`
+	Kind    plan.StepKind `json:"kind"`
+	Entered int           `json:"entered"`
+	Passed  int           `json:"passed"`
+	Exited  int           `json:"exited"`
+	Waiting int           `json:"waiting"` // at the end
+	Mails   int           `json:"mails"`
+	LeftOut int           `json:"left_out"` // mails, for quiet hours; these people passed
+	Paths   []PathCounts  `json:"paths"`
 }
 
 // PathCounts is how many went a way out of a step that has several.
 type PathCounts struct {
-	Name   string
-	Passed int
+	Name   string `json:"name"`
+	Passed int    `json:"passed"`
 }
 
 // Conversion is how many people converted, in the control group and else.
 type Conversion struct {
-	Name          string
-	People, Held  int
-	OfPeople, Not int // how many entered: not held, held
+	Name     string `json:"name"`
+	People   int    `json:"people"`
+	Held     int    `json:"held"`
+	OfPeople int    `json:"of_people"` // how many entered: not held
+	Not      int    `json:"of_held"`   // held
 }
 
 // Way is the way of one person.
 type Way struct {
-	Name  string
-	Moves []Move
+	Name  string `json:"name"`
+	Moves []Move `json:"moves"`
 }
 
 // Move is one step of a way.
 type Move struct {
-	At   time.Time
-	Step string // empty: of the journey as a whole
-	What string // entered, mail, passed, exited, waits until TIME, ...
-	Path string // of passed, where there are several
+	At   time.Time `json:"at"`
+	Step string    `json:"step"` // empty: of the journey as a whole
+	What string    `json:"what"` // entered, mail, passed, exited, waits until TIME, ...
+	Path string    `json:"path"` // of passed, where there are several
 }
 
 // runner is a simulation that runs.

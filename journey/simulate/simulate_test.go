@@ -62,11 +62,11 @@ func month(t testing.TB, name string, people int) Input {
 	t.Helper()
 	crowd := Crowd{People: people, Seed: 7, Partitions: 16, SeenBefore: monday, Attributes: map[string][]string{"company": {"", `{"size":1}`, `{"size":9}`}}}
 	habits := []Habit{
-		{event("cart_updated", `{"items":2,"total":30}`), 0.05}, {event("cart_updated", `{"items":1,"total":5}`), 0.02}, {event("cart_emptied", ``), 0.1},
-		{event("signed_up", `{"invited_by":"x"}`), 0.02}, {event("signed_up", ``), 0.02}, {event("order", ``), 0.02}, {event("session", ``), 0.2},
-		{journey.Fact{Kind: journey.FactPurchase, Name: "shoe", Body: `{"currency":"EUR","price":9.5}`}, 0.03},
-		{journey.Fact{Kind: journey.FactGroups, Body: `{"news":[null,"unsubscribed"]}`}, 0.01},
-		{journey.Fact{Kind: journey.FactAttributes, Body: `{"email_subscribe":[null,"unsubscribed"]}`}, 0.01},
+		{event("cart_updated", `{"items":2,"total":30}`), 0.05, nil}, {event("cart_updated", `{"items":1,"total":5}`), 0.02, nil}, {event("cart_emptied", ``), 0.1, nil},
+		{event("signed_up", `{"invited_by":"x"}`), 0.02, nil}, {event("signed_up", ``), 0.02, nil}, {event("order", ``), 0.02, nil}, {event("session", ``), 0.2, nil},
+		{journey.Fact{Kind: journey.FactPurchase, Name: "shoe", Body: `{"currency":"EUR","price":9.5}`}, 0.03, nil},
+		{journey.Fact{Kind: journey.FactGroups, Body: `{"news":[null,"unsubscribed"]}`}, 0.01, nil},
+		{journey.Fact{Kind: journey.FactAttributes, Body: `{"email_subscribe":[null,"unsubscribed"]}`}, 0.01, nil},
 	}
 	until := monday.Add(30 * day)
 	in := Input{Plan: example(t, name), From: monday, Until: until, People: crowd.Make(), Happenings: Happen(people, habits, monday, until, 9), Samples: []int{0, 1, 2}}
