@@ -224,7 +224,7 @@ func (r *SendRow) Record(o *Outcome) Recording {
 	if recorded, _ := r.Knows(o); recorded {
 		return RecordedNothing
 	}
-	if r.State != o.Was || o.Reason == ReasonDecided && !r.Undecided(o.Attempts) {
+	if r.State != o.Was && !r.leftAfterAll(o) || o.Reason == ReasonDecided && !r.Undecided(o.Attempts) {
 		r.Life = cutLife(r.Life + late(text))
 		return RecordedLate
 	}
@@ -238,6 +238,13 @@ func (r *SendRow) Record(o *Outcome) Recording {
 	r.UpdatedMillis = max(r.UpdatedMillis, o.TimeMillis)
 	r.Life = cutLife(r.Life + text)
 	return RecordedChange
+}
+
+// leftAfterAll reports whether an outcome says that a send has left which the row has as
+// cancelled or suppressed. If Redis goes back behind a mark, the send waits there once
+// more, and may be cancelled before its outcome is recorded again. A server has the mail.
+func (r *SendRow) leftAfterAll(o *Outcome) bool {
+	return o.State == SendSent && (r.State == SendCancelled || r.State == SendSuppressed)
 }
 
 // erasedMark is in the life of a row whose recipient was erased. In the texts of a

@@ -56,6 +56,36 @@ func TestRecordEvidence(t *testing.T) {
 	}
 }
 
+// A send that has left is sent, also if it was cancelled before that is recorded: Redis had
+// gone back. It is not cancelled after it was sent, nor sent because somebody decides so.
+func TestSentWinsOverCancelled(t *testing.T) {
+	sent := Outcome{Was: SendWaiting, State: SendSent, Attempts: 1, TimeMillis: 40, Route: "relay", Code: 250}
+	for _, ended := range []SendState{SendCancelled, SendSuppressed} {
+		for _, was := range []SendState{SendWaiting, SendInDoubt} {
+			row, o := SendRow{State: SendWaiting}, sent
+			o.Was = was
+			never := Outcome{Was: SendWaiting, State: ended, TimeMillis: 50, Reason: "exited a/b"}
+			if got := row.Record(&never); got != RecordedChange {
+				t.Fatalf("%s is recorded as %d", ended, got)
+			}
+			decided := Outcome{Was: SendInDoubt, State: SendSent, TimeMillis: 60, Reason: ReasonDecided}
+			if got := row.Record(&decided); got != RecordedLate || row.State != ended {
+				t.Errorf("decided: recorded as %d, %+v", got, row)
+			}
+			if got := row.Record(&o); got != RecordedChange || row.State != SendSent || row.Attempts != 1 || row.Route != "relay" || row.Reason != "" {
+				t.Errorf("sent behind %s: recorded as %d, %+v", ended, got, row)
+			}
+			never.TimeMillis = 70
+			if got := row.Record(&never); got != RecordedLate || row.State != SendSent {
+				t.Errorf("%s behind sent: recorded as %d, %+v", ended, got, row)
+			}
+			if got := row.Record(&o); got != RecordedNothing {
+				t.Errorf("once more: recorded as %d", got)
+			}
+		}
+	}
+}
+
 // Of who is erased a row tells nothing, and still what happened, and when.
 func TestSendRowErase(t *testing.T) {
 	s := StoredSend{Send: Send{Message: strings.Repeat("a", sluice.MessageIDBytes), To: "ann@example.com", User: "u-7", Metadata: `{"who":"ann"}`, Tags: "autumn", AcceptedMillis: 1}}

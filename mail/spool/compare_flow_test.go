@@ -317,20 +317,7 @@ func TestWhatWasOnTheWireIsRecordedAfterAMove(t *testing.T) {
 	o.inTheLedger(0, 1, mail.ClassMarketing)
 	b.eventually("it is on the wire", func() bool { return len(w.came()) == 1 })
 	v.open.Store(false)
-	raw := must(rueidis.NewClient(plainOption(b.redis)))
-	defer raw.Close()
-	do := func(words ...string) rueidis.RedisResult {
-		return raw.Do(t.Context(), raw.B().Arbitrary(words...).Build())
-	}
-	b.must(do("REPLICAOF", "127.0.0.1", "1").Error()) // so that it is another one
-	b.must(do("REPLICAOF", "NO", "ONE").Error())
-	for _, what := range []string{"states", "marks"} {
-		keys := must(do("KEYS", "sluice:*:"+what).AsStrSlice())
-		if len(keys) == 0 {
-			t.Fatalf("there are no %s: this test shows nothing", what)
-		}
-		b.must(do(append([]string{"DEL"}, keys...)...).Error())
-	}
+	b.goBack("states", "marks")
 	move()
 	b.eventually("it is recorded", func() bool { return o.totals() == "sent 1" })
 	v.open.Store(true)

@@ -91,14 +91,18 @@ func (r *recorder) record(work context.Context, batch []finished) {
 	s := r.sender
 	packed, sends := r.compose(batch)
 	wait, late := recordAgainSoonest, false
+	all, before := len(sends), 0 // of the batch, and what a call took before all were told late
 	for {
 		done, refused, err := r.lanes.Record(work, packed, sends)
 		if err == nil && done < len(sends) && !late {
 			r.anew(batch)
-			late = true
+			late, before = true, done
 			if packed, sends = r.compose(lateOnes(batch)); len(sends) > 0 {
 				continue
 			}
+		}
+		if err == nil && before+done < all {
+			err = r.noteSent(work, batch)
 		}
 		if err == nil {
 			for _, text := range refused {
@@ -118,6 +122,23 @@ func (r *recorder) record(work context.Context, batch []finished) {
 		_ = sluice.Pause(work, wait/2+rand.N(wait)) // the next call says that work has ended
 		wait = min(2*wait, recordAgainLatest)
 	}
+}
+
+// noteSent writes to the log what has left, where Redis has not taken all of a batch: it
+// has gone back behind marks, and what waited there has ended meanwhile, as by a cancel.
+// An outcome that was taken already changes nothing then, and sent wins (mail.SendRow.Record).
+func (r *recorder) noteSent(work context.Context, batch []finished) error {
+	var items []byte
+	for i := range batch {
+		f := &batch[i]
+		if o := f.verdict.outcome; o != nil && o.State == mail.SendSent && f.item.broken == nil && !f.given {
+			items = mail.AppendOutcome(items, o)
+		}
+	}
+	if items == nil {
+		return nil
+	}
+	return r.lanes.Note(work, items)
 }
 
 // anew has the partitions of a batch read anew: marks in it did not stand. Somebody

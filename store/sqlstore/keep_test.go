@@ -77,6 +77,12 @@ func TestEventsAreDividedWithTheirRows(t *testing.T) {
 				t.Fatalf("what was there is not known any more: %+v", applied)
 			}
 			dropped, err := s.DropEventDays(ctx, midnight(3).UnixMilli())
+			for range 1000 { // a server may hold the lock of a connection that was closed a moment longer
+				if must(t, err); len(dropped) > 0 || kind == "sqlite" {
+					break
+				}
+				dropped, err = s.DropEventDays(ctx, midnight(3).UnixMilli())
+			}
 			must(t, err)
 			next, ok, err := s.NextEvent(ctx, 0)
 			must(t, err)

@@ -11,6 +11,7 @@ import (
 	"sluice"
 	"sluice/mail"
 	"sluice/store"
+	"sluice/user"
 )
 
 // restoringFollower is the name of the cursor that marks a database as half
@@ -21,9 +22,6 @@ const restoringFollower = "restoring"
 // leaseJump is how far a restore raises the lease numbers: beyond what was
 // given out since the dump, however long ago that was.
 const leaseJump = 1 << 32
-
-// userJump is how far it raises the numbers of each partition's users.
-const userJump = 1_000_000
 
 // restore writes a dump's rows.
 //
@@ -267,7 +265,7 @@ func (r *restore) Finish(ctx context.Context, cursors []store.DumpCursor, leases
 // user. A partition that had no user by then may have issued numbers too.
 func (t *txn) raiseUserNumbers(ctx context.Context, cursors []store.DumpCursor) error {
 	d := t.store.d
-	if _, err := t.conn.ExecContext(ctx, d.placeholders("UPDATE user_numbers SET last_user = last_user + ?"), userJump); err != nil {
+	if _, err := t.conn.ExecContext(ctx, d.placeholders("UPDATE user_numbers SET last_user = last_user + ?"), user.NumberJump); err != nil {
 		return err
 	}
 	var parts []int
@@ -279,7 +277,7 @@ func (t *txn) raiseUserNumbers(ctx context.Context, cursors []store.DumpCursor) 
 		var one int
 		err := t.conn.QueryRowContext(ctx, d.placeholders("SELECT 1 FROM user_numbers WHERE part = ?"), p).Scan(&one)
 		if errors.Is(err, sql.ErrNoRows) {
-			_, err = t.rows(ctx, "user_numbers_put", 3, []any{p, int64(userJump), int64(0)})
+			_, err = t.rows(ctx, "user_numbers_put", 3, []any{p, int64(user.NumberJump), int64(0)})
 		}
 		if err != nil {
 			return err

@@ -1,0 +1,65 @@
+package spool_test
+
+import (
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"sluice/mail"
+	"sluice/test/servers"
+	"sluice/test/spooltest"
+)
+
+// TestWhatLeftBeforeAMoveIsSent: Redis goes back behind the mark of a mail that is on the
+// wire, and the mail that waits there is cancelled. It has left: the ledger says so.
+func TestWhatLeftBeforeAMoveIsSent(t *testing.T) {
+	server, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: filepath.Join(t.TempDir(), "r"), AppendFsync: "no"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Kill() })
+	b, moved := newBedOn(t, server.URL()), make(chan struct{})
+	w := newWire(func(*mail.Envelope, int) mail.Result {
+		<-moved
+		return mail.Result{Kind: mail.ResultSent}
+	})
+	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
+	v.open.Store(true)
+	o := b.startRoutes(v, nil)
+	move := sync.OnceFunc(func() { close(moved) })
+	t.Cleanup(move)
+	id := o.inTheLedger(0, 1, mail.ClassMarketing)[0]
+	b.eventually("it is on the wire", func() bool { return len(w.came()) == 1 })
+	v.open.Store(false)
+	b.goBack("states", "marks")
+	if what, err := o.canceller().Cancel(t.Context(), id); err != nil || what.Cancelled != 1 {
+		t.Fatalf("%+v, %v", what, err)
+	}
+	b.eventually("it is cancelled", func() bool { return o.totals() == "cancelled 1" })
+	v.open.Store(true)
+	b.eventually("nothing waits", func() bool { return o.waiting() == 0 })
+	move()
+	b.eventually("it is sent", func() bool { return o.totals() == "sent 1" })
+	w.wantOnce(t)
+}
+
+// goBack has Redis be another one, which has lost some keys of all partitions.
+func (b *bed) goBack(lost ...string) {
+	b.Helper()
+	raw := must(rueidis.NewClient(plainOption(b.redis)))
+	defer raw.Close()
+	do := func(words ...string) rueidis.RedisResult {
+		return raw.Do(b.Context(), raw.B().Arbitrary(words...).Build())
+	}
+	b.must(do("REPLICAOF", "127.0.0.1", "1").Error())
+	b.must(do("REPLICAOF", "NO", "ONE").Error())
+	for _, what := range lost {
+		keys := must(do("KEYS", "sluice:*:"+what).AsStrSlice())
+		if len(keys) == 0 {
+			b.Fatalf("there are no %s: this test shows nothing", what)
+		}
+		b.must(do(append([]string{"DEL"}, keys...)...).Error())
+	}
+}
