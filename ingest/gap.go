@@ -9,6 +9,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/store"
+	"sluice/user"
 )
 
 // Gaps: entries after a cursor are no longer in Redis. The follower that meets
@@ -50,14 +51,32 @@ func (l *Lister) accepted(ctx context.Context, err error) *flow.GapError {
 
 // moveOver moves cursors and does nothing else, the first of them over a gap.
 func moveOver(ctx context.Context, db store.Store, moves ...store.Move) error {
-	p, err := db.Prepare(&store.Effect{Moves: moves})
+	return applyOver(ctx, db, &store.Effect{Moves: moves})
+}
+
+// applyOver applies an effect whose first move goes over a gap.
+func applyOver(ctx context.Context, db store.Store, e *store.Effect) error {
+	p, err := db.Prepare(e)
 	if err == nil {
 		_, err = db.Apply(ctx, p)
 	}
 	if err != nil {
-		return fmt.Errorf("move the cursor of %s over a gap: %w", moves[0].Follower, err)
+		return fmt.Errorf("move the cursor of %s over a gap: %w", e.Moves[0].Follower, err)
 	}
 	return nil
+}
+
+// numbersOver are the user numbers of a partition behind a gap: above all that users had
+// whom the database has lost. Records of journeys in Redis, and other systems, name these
+// still: a new user would have the place of another.
+func (s *StoreFollower) numbersOver(ctx context.Context, partition int) (*user.Changes, error) {
+	a, err := s.Users.Users(ctx, user.Query{Numbers: []int{partition}})
+	if err != nil {
+		return nil, err
+	}
+	n := a.Numbers[partition]
+	n.User += user.NumberJump
+	return &user.Changes{Numbers: map[int]user.Numbers{partition: n}}, nil
 }
 
 // withoutGaps returns the logs that go on from their cursors. The others stop,
@@ -123,7 +142,11 @@ func (s *StoreFollower) judge(ctx context.Context, log *flow.Log, gap *flow.GapE
 	if before.Before(lostTo) {
 		moves = append(moves, store.Move{Follower: flow.LostRowsFollower, Partition: p, From: before, To: lostTo})
 	}
-	if err := moveOver(ctx, s.Store, moves...); err != nil {
+	users, err := s.numbersOver(ctx, p)
+	if err != nil {
+		return false, err
+	}
+	if err := applyOver(ctx, s.Store, &store.Effect{Moves: moves, Users: users}); err != nil {
 		return false, err
 	}
 	if before.Before(lostTo) {

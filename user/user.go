@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -31,7 +32,12 @@ func (id ID) Compare(other ID) int {
 
 // String returns the id as the API shows it (braze_id): 24 hexadecimal digits,
 // 8 of the partition and 16 of the number.
-func (id ID) String() string { return fmt.Sprintf("%08x%016x", id.Partition, id.Number) }
+func (id ID) String() string {
+	var b [12]byte
+	binary.BigEndian.PutUint32(b[:], uint32(id.Partition))
+	binary.BigEndian.PutUint64(b[4:], uint64(id.Number))
+	return hex.EncodeToString(b[:])
+}
 
 // ParseID reads what String wrote.
 func ParseID(s string) (ID, bool) {
@@ -349,6 +355,10 @@ type Changes struct {
 	Stay        []ID     // ErrConflict if one is gone or merged by now
 	Erase       []string // the names that events have of users who are erased
 }
+
+// NumberJump is how far the user numbers of a partition are raised where the database may
+// have lost users: behind a restore, and behind a gap.
+const NumberJump = 1_000_000
 
 // Numbers are the last ones that a partition has given.
 type Numbers struct {
