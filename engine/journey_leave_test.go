@@ -57,6 +57,8 @@ func TestMailOfWhoHasLeftIsCancelled(t *testing.T) {
 		names, err := e.Services().Operator.Stopped(t.Context())
 		return err == nil && len(names) == 1
 	})
+	stopped := time.Now()
+	await(t, "all senders know of the stop, which takes a second at most", func() bool { return time.Since(stopped) > time.Second })
 	const people = 6
 	for _, id := range []string{"inside", "finished", "paused", "stopped"} {
 		all(t, e, people, id)

@@ -1,9 +1,9 @@
 package run
 
 import (
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"sluice"
 	"sluice/journey/step"
@@ -48,8 +48,7 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	r := &c.out.Records[did.Person]
 	s.Journey, s.Step, s.Occurrence = in.id, v.walk.Plan().Steps[did.Step].ID, int(r.Occurrence)
 	s.Person = p.ID.Number
-	name := fmt.Sprintf("journey/%d/%s/%d/%s", in.number, v.walk.Plan().Steps[did.Step].ID, r.Occurrence, namedAs(p, r.Former))
-	s.Message = sluice.NamedMessageID(int64(r.Entered)*1000, name, 0)
+	s.Message = sluice.NamedMessageID(int64(r.Entered)*1000, mailName(in.number, s.Step, r.Occurrence, namedAs(p, r.Former)), 0)
 	c.part.crowd.made(in, m.lane)
 	in.rate.tokens--
 	if m.counts != 0 && c.part.capping.asks {
@@ -62,6 +61,12 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	item := mail.AppendSend(nil, &s)
 	c.doubtful = append(c.doubtful, doubtful{s.Key(), item})
 	c.bytes += len(item)
+}
+
+// mailName is what the id of a mail is made of. It must never change: mail of before
+// would be made a second time.
+func mailName(journey int64, step string, occurrence uint16, id user.ID) string {
+	return "journey/" + strconv.FormatInt(journey, 10) + "/" + step + "/" + strconv.Itoa(int(occurrence)) + "/" + id.String()
 }
 
 // inGlobalControl reports whether somebody is among so many percent of all people who

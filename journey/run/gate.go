@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -19,6 +20,11 @@ import (
 const (
 	// gateEvery is how old what is known of journeys may be when their mail leaves.
 	gateEvery = 500 * time.Millisecond
+
+	// gateWithin is how long the database has for the answer, and gateWait how long other
+	// callers wait for one: their windows have mail that is of no journey.
+	gateWithin = 10 * time.Second
+	gateWait   = time.Second
 
 	// pausedAgain is after what time mail of a paused journey is asked about again. By
 	// then the routes know of the pause, and the mail waits in a sublane (route.Router).
@@ -38,8 +44,10 @@ const (
 //
 // The invariants. Mail that could not be asked about waits. Only StateExited cancels, or
 // a journey that was stopped: who has gone a way to its end gets the last mail of it,
-// also if the person is inside once more by then. What is known of the journeys is at most gateEvery old by this
-// process's own clock: one that was frozen asks first.
+// also if the person is inside once more by then. What is known of the journeys is at most
+// gateEvery old by this process's own clock, gateWithin while the database is slow: one that
+// was frozen asks first. A slow database keeps one caller for gateWithin, and the others for
+// gateWait once: their mail of journeys waits in later.
 //
 // The price. Who exits and enters again while a mail waits gets it: the record speaks of
 // the last occurrence alone. Between the question and the mark a few milliseconds pass; who leaves in
@@ -62,32 +70,82 @@ type Gate struct {
 	asked     time.Time // zero: never
 	published int64
 	journeys  map[string]*plans
+	look      *gateLook // under way; nil: none
+	failed    bool      // the last look failed: others do not wait for the next
 }
 
-// known returns the journeys as they were gateEvery ago at most.
+// gateLook is one look at the journeys. Its answer is read when done is closed.
+type gateLook struct {
+	began    time.Time
+	done     chan struct{}
+	journeys map[string]*plans
+	err      error
+}
+
+// errGateSlow is the answer while the database is slow.
+var errGateSlow = errors.New("the database has not said yet which journeys there are")
+
+// known returns the journeys as they were gateEvery ago at most. One caller looks, for
+// gateWithin at most. Others wait for its answer until gateWait after it began. If the
+// last look failed they do not wait.
 func (g *Gate) known(ctx context.Context) (map[string]*plans, error) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	began := time.Now()
 	if !g.asked.IsZero() && began.Sub(g.asked) < gateEvery {
+		defer g.mu.Unlock()
 		return g.journeys, nil
 	}
-	published, err := g.Store.Published(ctx)
-	if err != nil {
-		return nil, err
+	l := g.look
+	if l == nil {
+		l = &gateLook{began: began, done: make(chan struct{}), err: errGateSlow}
+		g.look = l
+		g.mu.Unlock()
+		g.lookNow(ctx, l)
+		return l.journeys, l.err
 	}
-	if published != g.published {
-		all, published, err := g.Loader.Load(ctx)
-		if err != nil {
-			return nil, err
+	failed := g.failed
+	g.mu.Unlock()
+	if failed {
+		return nil, errGateSlow
+	}
+	timer := time.NewTimer(gateWait - time.Since(l.began))
+	defer timer.Stop()
+	select {
+	case <-l.done:
+		return l.journeys, l.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-timer.C:
+		return nil, errGateSlow
+	}
+}
+
+// lookNow carries a look out, and tells those who wait for it.
+func (g *Gate) lookNow(ctx context.Context, l *gateLook) {
+	ctx, cancel := context.WithTimeout(ctx, gateWithin)
+	defer cancel()
+	g.mu.Lock()
+	published, journeys := g.published, g.journeys
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.look, g.failed = nil, l.err != nil; l.err == nil {
+			l.journeys = journeys
+			g.asked, g.published, g.journeys = l.began, published, journeys
 		}
-		g.published, g.journeys = published, make(map[string]*plans, len(all))
+		close(l.done)
+	}()
+	now, err := g.Store.Published(ctx)
+	if err == nil && now != published {
+		var all []*plans
+		all, published, err = g.Loader.Load(ctx)
+		journeys = make(map[string]*plans, len(all))
 		for _, j := range all {
-			g.journeys[j.id] = j
+			journeys[j.id] = j
 		}
 	}
-	g.asked = began
-	return g.journeys, nil
+	l.err = err
 }
 
 // Paused lists the journeys that are paused.
@@ -174,7 +232,9 @@ func (g *Gate) quiet(ctx context.Context, partition int, j *plans, raw *flow.Rec
 	}
 	person := step.Person{ID: user.ID{Partition: partition, Number: s.Person}}
 	if v.walk.Plan().Quiet.Zone.User {
-		found, err := g.Store.Users(ctx, user.Query{IDs: []user.ID{person.ID}})
+		asking, cancel := context.WithTimeout(ctx, gateWait) // the window has other mail
+		defer cancel()
+		found, err := g.Store.Users(asking, user.Query{IDs: []user.ID{person.ID}})
 		if err != nil {
 			return l, err
 		}

@@ -325,21 +325,32 @@ func (p *part) lookForFacts(ctx context.Context) (worked bool, err error) {
 	return worked, err
 }
 
-// rest waits until somebody is due, it is time to ask for facts, or it is this partition's
-// turn to copy for a checkpoint.
-func (p *part) rest(ctx, fetch context.Context) {
-	wait := pollEvery
+// restFor is how long nothing is to be done. Tokens of a rate are asked for as soon as there
+// may be some: the bucket of a slow rate has room for one, and what comes in later is lost.
+func (p *part) restFor() time.Duration {
+	wait, now := pollEvery, p.clock.Now()
 	for _, in := range p.journeys {
-		if until := time.Unix(int64(in.dues.next()), 0).Sub(p.clock.Now()); until > 0 { // else they must wait for something
+		if until := time.Unix(int64(in.dues.next()), 0).Sub(now); until > 0 { // else they must wait for something
 			wait = min(wait, until)
 		}
 		if in.scan != nil && !in.scan.next.IsZero() {
-			if until := in.scan.next.Sub(p.clock.Now()); until > 0 {
+			if until := in.scan.next.Sub(now); until > 0 {
+				wait = min(wait, until)
+			}
+		}
+		if in.perMinute > 0 && !in.paused && in.rate.dues.next() <= uint32(now.Unix()) {
+			if until := time.Until(in.rate.ask); until > 0 {
 				wait = min(wait, until)
 			}
 		}
 	}
-	timer := time.NewTimer(wait)
+	return wait
+}
+
+// rest waits until somebody is due, it is time to ask for facts, or it is this partition's
+// turn to copy for a checkpoint.
+func (p *part) rest(ctx, fetch context.Context) {
+	timer := time.NewTimer(p.restFor())
 	defer timer.Stop()
 	select {
 	case <-timer.C:

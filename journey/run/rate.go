@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"sluice/journey"
@@ -15,6 +16,10 @@ const (
 	// rateEvery is how often they are asked for at most, ratedPeople how many of them.
 	rateEvery   = 50 * time.Millisecond
 	ratedPeople = 2048
+
+	// rateSpread keeps partitions that wait for one token from asking in the same order
+	// each time.
+	rateSpread = 20 * time.Millisecond
 )
 
 // rate is how many mails a journey may make in a partition (limits.per_minute).
@@ -89,7 +94,7 @@ func (p *part) takeTokens(ctx context.Context, in *inside, want int) error {
 	r.tokens += g.Tokens
 	r.until, r.ask = now.Add(rateFor), time.Time{}
 	if r.tokens <= 0 {
-		r.ask = now.Add(max(g.Wait, rateEvery))
+		r.ask = now.Add(max(g.Wait, rateEvery) + rand.N(rateSpread))
 	}
 	return nil
 }

@@ -95,3 +95,25 @@ func TestTheRateIsReached(t *testing.T) {
 		}
 	}
 }
+
+// A partition whose people wait for tokens rests no longer than until it may ask for some:
+// else it would get a part of a slow rate alone. Others rest as ever.
+func TestAPartitionRestsUntilItMayAskForTokens(t *testing.T) {
+	b := newBed(t, 10)
+	b.publish("\nid: slow\nentry: {when: {event: signup}}\nsteps:\n  - {id: mail, message: {template: x, tags: slow}}\nlimits: {per_minute: 1}\n")
+	p := b.open()
+	p.journeys[0].rate.ask = time.Now().Add(pollEvery / 2)
+	if rest := p.restFor(); rest != pollEvery {
+		t.Errorf("nobody waits, and the partition rests for %s", rest)
+	}
+	p.journeys[0].rate.ask = time.Time{}
+	b.enterAll(10)
+	b.passes(p)
+	if n := len(b.mails("slow")); n != 1 {
+		t.Fatalf("%d mails are made at once, want 1", n)
+	}
+	p.journeys[0].rate.ask = time.Now().Add(pollEvery / 2)
+	if rest := p.restFor(); rest > pollEvery/2 {
+		t.Errorf("people wait for tokens, and the partition rests for %s", rest)
+	}
+}

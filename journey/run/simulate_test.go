@@ -21,8 +21,10 @@ id: compared
 entry: {when: {event: signup}, who: {attribute: plan, is: exists}, again_after: 6h}
 control: {percent: 10}
 steps:
-  - {id: hello, message: {template: x}, next: hour}
-  - {id: hour, delay: {for: 1h}, next: gold}
+  - {id: hello, message: {template: x}, next: early}
+  - {id: early, split: {if: {context: n, is: less_than, value: 3}, then: hour, else: hour}}
+  - {id: hour, delay: {for: 1h}, next: late}
+  - {id: late, split: {if: {context: n, is: less_than, value: 3}, then: gold, else: gold}}
   - {id: gold, split: {if: {attribute: plan, is: equals, value: gold}, then: morning, else: read}}
   - {id: morning, delay: {until: {time: "10:00"}}, next: draw}
   - id: read
@@ -44,7 +46,8 @@ conversions: {name: bought, when: {purchase: "*"}, within: 1d}
 
 // TestTheSimulationIsTheEngine: the same journey, people and happenings come to the same
 // counts of each step and the same mails of each person, in a simulation and by the
-// engine under a clock that the test moves.
+// engine under a clock that the test moves. Rules ask for the context before a wait and
+// behind it.
 func TestTheSimulationIsTheEngine(t *testing.T) {
 	const people, moments, every = 90, 288, 10 * time.Minute
 	b := newBed(t, people)
@@ -95,6 +98,9 @@ func TestTheSimulationIsTheEngine(t *testing.T) {
 	}
 	if c := want.Converted[0]; f.counts["journey/compared/converted/bought"] != int64(c.People) || f.counts["journey/compared/held_converted/bought"] != int64(c.Held) || c.People == 0 {
 		t.Errorf("%v conversions, in the simulation %+v", f.counts, c)
+	}
+	if f.counts["journey/compared/early/passed/then"] == 0 {
+		t.Error("nobody's context was known before the wait")
 	}
 	for n := range people {
 		var steps []string
