@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"sluice"
 	"sluice/journey"
@@ -205,7 +206,15 @@ type Checked struct {
 // Validate checks a document as a publish does, and stores nothing. The error has all
 // problems (Refused).
 func (d *Desk) Validate(ctx context.Context, w Written) (*Checked, error) {
-	return validate(w, d.Database.Env(ctx), d.SendsDays, func(p *plan.Plan) (plan.Problems, error) { return d.unsendable(ctx, p) })
+	return d.validateAt(ctx, w, d.Clock.Now())
+}
+
+// validateAt is Validate for a publish at a time.
+func (d *Desk) validateAt(ctx context.Context, w Written, now time.Time) (*Checked, error) {
+	return validate(w, d.Database.Env(ctx), d.SendsDays, func(p *plan.Plan) (plan.Problems, error) {
+		problems, err := d.unsendable(ctx, p)
+		return append(passed(p, now), problems...), err
+	})
 }
 
 // ValidateDraft is Validate of a journey's draft.
@@ -214,11 +223,31 @@ func (d *Desk) ValidateDraft(ctx context.Context, id string) (*Checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.Validate(ctx, Written{Text: j.Draft})
+	return d.validateAt(ctx, Written{Text: j.Draft}, firstPublish(&j, d.Clock.Now()))
+}
+
+// firstPublish is the time at which a journey that was never published would be. The
+// time of entry of others may have passed: their people are on the way.
+func firstPublish(j *store.Journey, now time.Time) time.Time {
+	if j.Version > 0 {
+		return time.Time{}
+	}
+	return now
+}
+
+// SimulatedDraft is ValidateDraft for a simulation, which has a clock of its own: a time
+// of entry that has passed is no error.
+func (d *Desk) SimulatedDraft(ctx context.Context, id string) (*Checked, error) {
+	j, err := d.at(ctx, id, -1)
+	if err != nil {
+		return nil, err
+	}
+	return d.validateAt(ctx, Written{Text: j.Draft}, time.Time{})
 }
 
 // ValidateAlone is Validate without a database: templates, segments and other journeys
-// are taken to be there, and what their mails have for a sender is not looked at.
+// are taken to be there. What their mails have for a sender is not looked at, and neither
+// is whether times of entry have passed.
 func ValidateAlone(w Written) (*Checked, error) {
 	return validate(w, env.Anything{}, 0, func(*plan.Plan) (plan.Problems, error) { return nil, nil })
 }
@@ -282,7 +311,9 @@ func (d *Desk) Publish(ctx context.Context, id string, revision int64) (*Publish
 	if err != nil {
 		return nil, err
 	}
-	checked, err := d.Validate(ctx, Written{Text: j.Draft})
+	// One moment for both: a time of entry behind it is still to come for the version.
+	now := d.Clock.Now()
+	checked, err := d.validateAt(ctx, Written{Text: j.Draft}, firstPublish(&j, now))
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +323,7 @@ func (d *Desk) Publish(ctx context.Context, id string, revision int64) (*Publish
 	if j.Status != journey.StatusPaused {
 		j.Status = journey.StatusLive
 	}
-	j.UpdatedMillis = d.Clock.Now().UnixMilli()
+	j.UpdatedMillis = now.UnixMilli()
 	version, _, err := d.Database.Journeys.Publish(ctx, j, checked.Plan.Canonical(), checked.Plan.Names())
 	if err != nil {
 		return nil, told(&j, err)

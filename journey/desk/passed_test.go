@@ -1,0 +1,52 @@
+package desk
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"sluice"
+)
+
+// A time of entry that has passed, or is now, is refused by validate and publish alike;
+// one that comes again is refused behind its last occurrence only. It is 09:00 of UTC on
+// the second of March.
+func TestPassedTimesAreRefused(t *testing.T) {
+	b := newBed(t)
+	text := "{id: timed, entry: {when: [TIMES]}, steps: [{id: s, exit: {}}]}"
+	b.create(strings.Replace(text, "[TIMES]", `{at: "2026-03-02 09:01"}`, 1))
+	_, err := b.Publish(t.Context(), "timed", -1)
+	b.ok(err)
+	for n, c := range []struct{ times, place string }{
+		{`{at: "2026-03-02 09:01"}`, ""},
+		{`{at: "2026-03-02 09:00"}`, "entry.when[0].at"}, // now
+		{`{at: "2026-03-02 08:59"}`, "entry.when[0].at"},
+		{`{at: "2026-03-02 10:00", zone: Europe/Berlin}`, "entry.when[0].at"}, // now
+		{`{at: "2026-03-02 10:01", zone: Europe/Berlin}`, ""},
+		{`{at: "2026-03-01 21:00", zone: user}`, "entry.when[0].at"}, // now, where days begin last
+		{`{at: "2026-03-01 21:01", zone: user}`, ""},
+		{`{at: "2025-01-01 09:00", every: day}`, ""},
+		{`{at: "2025-01-01 09:00", every: day, until: "2026-03-03 09:00"}`, ""},
+		{`{at: "2025-01-01 09:00", every: day, until: "2026-03-02 09:00"}`, "entry.when[0].until"},
+	} {
+		w := Written{Text: strings.Replace(text, "TIMES", c.times, 1), YAML: true}
+		_, err := b.Validate(t.Context(), w)
+		_, updating := b.Update(t.Context(), "timed", -1, w)
+		b.ok(updating)
+		_, again := b.Publish(t.Context(), "timed", -1)
+		b.ok(again) // people may be on the way
+		id := fmt.Sprintf("timed-%d", n)
+		w.Text = strings.Replace(w.Text, "id: timed", "id: "+id, 1)
+		b.create(w.Text) // a draft may say it
+		_, publishing := b.Publish(t.Context(), id, -1)
+		if c.place == "" {
+			b.ok(err)
+			b.ok(publishing)
+			continue
+		}
+		b.refused(err, sluice.CodeInvalid, c.place, "has passed")
+		b.refused(publishing, sluice.CodeInvalid, c.place, "has passed")
+		_, err = b.SimulatedDraft(t.Context(), id)
+		b.ok(err)
+	}
+}
