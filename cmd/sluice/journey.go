@@ -57,6 +57,8 @@ var journeyFlags = []flagSpec{
 	{name: "from", value: "TIME", help: "simulate: when it begins, as 2026-12-01T00:00:00Z; now if not said"},
 	{name: "seed", value: "N", preset: "1", help: "simulate: another number makes up other people", check: wholeNumber(1, 1_000_000)},
 	{name: "often", value: "E=N,...", help: "simulate: made-up people do E, an event or a product, N times in 30 days on average; 1.5 if not said"},
+	{name: "opens", value: "P", help: "simulate: percent of the mails that are opened, 0 if not said", check: wholeNumber(0, 100)},
+	{name: "clicks", value: "P", help: "simulate: percent of the mails that are clicked, and so opened, 0 if not said", check: wholeNumber(0, 100)},
 	{name: "events", value: "FILE", help: "simulate: what people do, a JSON object a line with external_id, time, and name or product_id; without it, it is made up"},
 	{name: "who", value: "U", help: "simulate: not made-up people, but the user with this external id"},
 	{name: "json", help: "list, status, simulate: JSON"},

@@ -15,7 +15,6 @@ import (
 
 	"sluice/journey"
 	"sluice/journey/desk"
-	"sluice/journey/env"
 	"sluice/journey/plan"
 	"sluice/journey/simulate"
 	"sluice/user"
@@ -65,11 +64,13 @@ func safeLines(text string) string {
 
 // simulated is what is to be simulated.
 func (c *call) simulated(ctx context.Context, name string) (*simulate.Input, error) {
-	p, document, err := c.simulatedPlan(ctx, name)
+	checked, err := c.simulatedPlan(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	text, err := document.Text()
+	c.warn(checked.Warnings)
+	p := checked.Plan
+	text, err := checked.Document.Text()
 	if err != nil {
 		return nil, err
 	}
@@ -90,13 +91,14 @@ func (c *call) simulated(ctx context.Context, name string) (*simulate.Input, err
 	if c.given.has("people") {
 		people = c.given.number("people")
 	}
-	in := &simulate.Input{Plan: p, From: from, Until: from.AddDate(0, 0, days)}
+	in := &simulate.Input{Plan: p, From: from, Until: from.AddDate(0, 0, days), Reactions: c.reactions()}
 	if who := c.given.text("who"); who != "" {
 		if in.People, err = c.simulatedUser(ctx, who); err != nil {
 			return nil, err
 		}
 	} else {
-		crowd := simulate.Crowd{People: people, Seed: uint64(c.given.number("seed")), SeenBefore: from, Attributes: mentioned.Attributes}
+		crowd := simulate.Crowd{People: people, Seed: uint64(c.given.number("seed")), SeenBefore: from, Attributes: mentioned.Attributes,
+			Events: mentioned.Events, Products: mentioned.Products}
 		in.People = crowd.Make()
 	}
 	for i := range min(simulate.MaxSamples, len(in.People)) {
@@ -114,34 +116,35 @@ func (c *call) simulated(ctx context.Context, name string) (*simulate.Input, err
 	return in, nil
 }
 
+// reactions are what people do with mail.
+func (c *call) reactions() simulate.Reactions {
+	share := func(flag string) float64 {
+		if !c.given.has(flag) {
+			return 0
+		}
+		return float64(c.given.number(flag)) / 100
+	}
+	return simulate.Reactions{Opens: share("opens"), Clicks: share("clicks"), Seed: uint64(c.given.number("seed"))}
+}
+
 // simulatedPlan reads a journey: a file, without a database, or the draft of an id.
-func (c *call) simulatedPlan(ctx context.Context, name string) (*plan.Plan, *plan.Document, error) {
+func (c *call) simulatedPlan(ctx context.Context, name string) (*desk.Checked, error) {
 	if journey.ValidID(name) {
 		db, err := c.store(ctx)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		d := c.desk(ctx, db)
-		s, err := d.Show(ctx, name, 0)
-		if err != nil {
-			return nil, nil, err
-		}
-		document, p, err := plan.LoadJSON(s.Document, d.Database.Env(ctx))
-		return p, document, err
+		return c.desk(ctx, db).SimulatedDraft(ctx, name)
 	}
 	w, err := c.journeyFile(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if _, err := desk.ValidateAlone(w); err != nil {
-		return nil, nil, ofFile(name, err)
+	checked, err := desk.ValidateAlone(w)
+	if err != nil {
+		return nil, ofFile(name, err)
 	}
-	load := plan.LoadJSON
-	if w.YAML {
-		load = plan.LoadYAML
-	}
-	document, p, err := load(w.Text, env.Anything{})
-	return p, document, err
+	return checked, nil
 }
 
 // simulatedUser is somebody of the database.

@@ -55,7 +55,7 @@ func TestJourneySimulate(t *testing.T) {
 		if err := json.Unmarshal([]byte(got.stdout), &o); err != nil {
 			t.Fatalf("%v: %s", err, got.stdout)
 		}
-		if s := o.Steps[1]; s.Kind != "split" || len(s.Paths) != 2 || s.Paths[0].Passed == 0 || s.Paths[1].Passed == 0 {
+		if s := o.Steps[0]; s.Kind != "split" || len(s.Paths) != 2 || s.Paths[0].Passed == 0 || s.Paths[1].Passed == 0 {
 			t.Errorf("not all ways are taken: %+v", s)
 		}
 		return o.Entered
@@ -67,5 +67,96 @@ func TestJourneySimulate(t *testing.T) {
 		if got := sluiceRun(t, dir, "journey", "simulate", file, "--often", often); got.code != exitUsage || !strings.Contains(got.stderr, "--often") {
 			t.Errorf("%s: %+v", often, got)
 		}
+	}
+}
+
+// What the engine does not carry out is said beside the simulation, with its place.
+func TestJourneySimulateWarns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "behind.yaml")
+	write(t, file, "id: behind\nentry: {when: {event: signed_up}}\nsteps:\n  - {id: pause, delay: {for: 1h}, next: asked}\n  - {id: asked, split: {if: {context: plan, is: equals, value: gold}, then: exit, else: exit}}\n")
+	got := mustRun(t, dir, "journey", "simulate", file, "--people", "10")
+	if !strings.Contains(got.stderr, "sluice: steps.asked.split.if: the context is known until") || !strings.Contains(got.stdout, "asked") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Made-up people have a past that the rules of an entry ask for: some fit, and others
+// do not. Nobody who has ordered lately is let in.
+func TestJourneySimulateHasAnAudience(t *testing.T) {
+	t.Parallel()
+	file, err := filepath.Abs("../../docs/journeys/win-back.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o struct{ Entered, Held, Mails int }
+	got := mustRun(t, t.TempDir(), "journey", "simulate", file, "--people", "1000", "--from", "2026-12-01T00:00:00Z", "--often", "order=0", "--json")
+	if err := json.Unmarshal([]byte(got.stdout), &o); err != nil {
+		t.Fatalf("%v: %s", err, got.stdout)
+	}
+	if o.Entered < 100 || o.Entered > 600 || o.Held == 0 || o.Held > o.Entered/4 || o.Mails == 0 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// What people do is read from a file, for those who are simulated; a line that says
+// nothing is refused with its number.
+func TestJourneySimulateEvents(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, err := filepath.Abs("../../docs/journeys/abandoned-cart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := filepath.Join(dir, "events.jsonl")
+	line := `{"external_id":"person-2","time":"2026-12-02T10:00:00Z","name":"cart_updated","properties":{"items":2,"total":30}}` + "\n"
+	write(t, events, line+strings.Replace(line, "person-2", "stranger", 1))
+	arguments := []string{"journey", "simulate", file, "--people", "3", "--from", "2026-12-01T00:00:00Z", "--events", events}
+	got := mustRun(t, dir, arguments...).stdout
+	if !strings.Contains(got, "entered 1,") || !strings.Contains(got, "person-2\n  2026-12-02 10:00:00") {
+		t.Errorf("the command says\n%s", got)
+	}
+	write(t, events, line+"{}\n")
+	if bad := sluiceRun(t, dir, arguments...); bad.code == 0 || !strings.Contains(bad.stderr, "line 2") {
+		t.Errorf("%+v", bad)
+	}
+}
+
+// Mail is opened and clicked as often as the command is told, and not by itself.
+func TestJourneySimulateReactions(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, err := filepath.Abs("../../docs/journeys/abandoned-cart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clicked := func(more ...string) int {
+		var o struct {
+			Steps []struct {
+				ID    string
+				Paths []struct {
+					Name   string
+					Passed int
+				}
+			}
+		}
+		got := mustRun(t, dir, append([]string{"journey", "simulate", file, "--people", "1000", "--json"}, more...)...)
+		if err := json.Unmarshal([]byte(got.stdout), &o); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range o.Steps {
+			if s.ID == "react" && s.Paths[0].Name == "clicked" {
+				return s.Paths[0].Passed
+			}
+		}
+		t.Fatalf("no step react: %s", got.stdout)
+		return 0
+	}
+	if none, all := clicked(), clicked("--clicks", "100"); none != 0 || all == 0 {
+		t.Errorf("%d and %d clicked", none, all)
+	}
+	if got := sluiceRun(t, dir, "journey", "simulate", file, "--opens", "101"); got.code != exitUsage {
+		t.Errorf("%+v", got)
 	}
 }

@@ -15,6 +15,8 @@ import (
 type Mentioned struct {
 	Properties map[string][]string // of what happens, and of the context that it becomes
 	Attributes map[string][]string // custom and standard ones
+
+	Events, Products []string // that rules ask people's past for
 }
 
 // maxMentionedValues bounds the values of one name.
@@ -52,6 +54,8 @@ func (m *Mentioned) walk(v any) {
 
 // condition takes down one comparison.
 func (m *Mentioned) condition(c map[string]any) {
+	past(&m.Events, c["event"])
+	past(&m.Products, c["purchase"])
 	for _, of := range []struct {
 		member string
 		into   map[string][]string
@@ -66,6 +70,13 @@ func (m *Mentioned) condition(c map[string]any) {
 				of.into[name] = append(of.into[name], v)
 			}
 		}
+	}
+}
+
+// past takes down a name that a rule asks the past for, once.
+func past(into *[]string, v any) {
+	if name, ok := v.(string); ok && !slices.Contains(*into, name) {
+		*into = append(*into, name)
 	}
 }
 

@@ -196,8 +196,10 @@ func (r *runner) call(h *Happening, now time.Time) error {
 	if !r.journey.MayEnter(&r.these([]int32{i})[0], now) {
 		return nil
 	}
-	r.contexts[i] = h.Fact.Body
-	return r.enter([]int32{i}, now, 0)
+	r.context = h.Fact.Body // the engine knows it until the person waits, too
+	err := r.enter([]int32{i}, now, 0)
+	r.context = ""
+	return err
 }
 
 // told tells the journey of a fact.
@@ -216,9 +218,6 @@ func (r *runner) told(h *Happening, now time.Time) error {
 	came, err := r.journey.Fact(&p, &h.Fact, now, &r.out)
 	if err != nil || !came {
 		return err
-	}
-	if outside && r.out.Records[0].State != state {
-		r.contexts[i] = h.Fact.Properties()
 	}
 	return r.settle([]int32{i}, now)
 }

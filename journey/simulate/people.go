@@ -144,6 +144,10 @@ type Crowd struct {
 	// standard or custom. Each value is as likely as another; an empty one is none.
 	Attributes map[string][]string
 
+	// Events and Products are what half of the people have done, or bought, once since
+	// they were first seen.
+	Events, Products []string
+
 	SeenBefore time.Time // they were first seen within two years before
 }
 
@@ -181,9 +185,28 @@ func (c *Crowd) Make() []Person {
 				p.Custom.Set(name, raw)
 			}
 		}
+		c.past(&p, random)
 		all[i] = Person{Name: p.ExternalID, ID: user.ID{Partition: i % parts, Number: int64(i/parts) + 1}, Profile: string(p.Append(nil))}
 	}
 	return all
+}
+
+// past gives a person what has happened before.
+func (c *Crowd) past(p *profile.Profile, random *rand.Rand) {
+	once := func(does func(ms int64)) {
+		if age := c.SeenBefore.UnixMilli() - p.CreatedMillis; random.IntN(2) == 0 {
+			does(p.CreatedMillis + random.Int64N(age+1))
+		}
+	}
+	for _, name := range c.Events {
+		once(func(ms int64) { p.CountEvent(name, ms) })
+	}
+	for _, name := range c.Products {
+		if name == journey.Any {
+			name = "product"
+		}
+		once(func(ms int64) { p.CountPurchase(name, "EUR", 10_000_000, 1, ms) })
+	}
 }
 
 // Habit is something that people do now and then: so many times a day on average, each

@@ -44,6 +44,7 @@ type Input struct {
 	People      []Person
 	Happenings  []Happening // in any order; those outside of the time are left out
 	Samples     []int       // indexes of people whose ways are told
+	Reactions   Reactions
 }
 
 // Outcome is what came of it.
@@ -113,12 +114,13 @@ type runner struct {
 	journey  *step.Journey
 	records  []journey.Record
 	profiles []string
-	contexts []string
+	context  string // with which the call that is carried out lets a person in
 
 	dues      dues
 	schedules []schedule
 	next      int         // of the happenings
 	later     []Happening // what follows from updates, at the same moment
+	reactions reactions
 
 	sampled map[int32]*Way
 	people  []step.Person
@@ -146,7 +148,7 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 	in.Happenings = slices.Clone(in.Happenings)
 	slices.SortStableFunc(in.Happenings, func(a, b Happening) int { return a.At.Compare(b.At) })
 	r := &runner{in: &in, journey: j, records: make([]journey.Record, len(in.People)), profiles: make([]string, len(in.People)),
-		contexts: make([]string, len(in.People)), sampled: make(map[int32]*Way), counts: make(map[step.Count]int)}
+		sampled: make(map[int32]*Way), counts: make(map[step.Count]int)}
 	for i := range in.People {
 		r.profiles[i] = in.People[i].Profile
 	}
@@ -180,6 +182,9 @@ func (r *runner) run(ctx context.Context) error {
 				return err
 			}
 		}
+		if err := r.react(now); err != nil {
+			return err
+		}
 		if err := r.release(now); err != nil {
 			return err
 		}
@@ -201,6 +206,9 @@ func (r *runner) moment() (next time.Time, ok bool) {
 	}
 	if r.next < len(r.in.Happenings) {
 		earlier(r.in.Happenings[r.next].At)
+	}
+	if r.reactions.Len() > 0 {
+		earlier(r.reactions.all[0].At)
 	}
 	for i := range r.schedules {
 		earlier(r.schedules[i].at)
@@ -250,7 +258,7 @@ func (r *runner) these(some []int32) []step.Person {
 	r.people = r.people[:0]
 	for _, i := range some {
 		p := step.Person{ID: r.in.People[i].ID, Record: r.records[i], Profile: r.profiles[i]}
-		p.Given.Context = r.contexts[i]
+		p.Given.Context = r.context
 		r.people = append(r.people, p)
 	}
 	return r.people
@@ -277,6 +285,7 @@ func (r *runner) settle(some []int32, now time.Time) error {
 	for _, did := range r.out.Mails {
 		r.total.Mails++
 		r.counts[step.Count{Step: did.Step, Path: -1, What: whatMail}]++
+		r.mailed(some[did.Person], did.Step, now)
 	}
 	for _, did := range r.out.Updates {
 		r.update(int(some[did.Person]), did.Step, now)

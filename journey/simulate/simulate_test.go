@@ -137,14 +137,12 @@ func TestWay(t *testing.T) {
 	}
 	want := []string{
 		"person-2 20h0m0s entered",
-		"person-2 20h0m0s pause waits until 2026-11-30 22:00:00",
-		"person-2 22h0m0s pause passed",
-		"person-2 22h0m0s worth passed else",
-		"person-2 22h0m0s finished",
+		"person-2 20h0m0s worth passed else",
+		"person-2 20h0m0s finished",
 		"person-1 20h0m0s entered",
+		"person-1 20h0m0s worth passed then",
 		"person-1 20h0m0s pause waits until 2026-11-30 22:00:00",
 		"person-1 22h0m0s pause passed",
-		"person-1 22h0m0s worth passed then",
 		"person-1 22h0m0s remind waits until 2026-12-01 07:00:00", // eight o'clock in Berlin
 		"person-1 31h0m0s remind mail",
 		"person-1 31h0m0s remind passed",
@@ -154,7 +152,7 @@ func TestWay(t *testing.T) {
 	if len(lines) < len(want) || !reflect.DeepEqual(lines[:len(want)], want) {
 		t.Errorf("the ways are\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
-	if c := o.Converted[0]; c.People != 1 || c.OfPeople != 2 || o.Steps[1].Paths[1].Passed != 1 {
+	if c := o.Converted[0]; c.People != 1 || c.OfPeople != 2 || o.Steps[0].Paths[1].Passed != 1 {
 		t.Errorf("%s", o)
 	}
 }
@@ -302,6 +300,45 @@ func TestChangesOfAttributes(t *testing.T) {
 		}
 		if got := simulated(t, in).Mails; got != want {
 			t.Errorf("%s: %d mails, want %d", trigger, got, want)
+		}
+	}
+}
+
+// So many of those who get a mail open and click it as is said, and who clicks takes the
+// path of the click. Without reactions nobody does.
+func TestReactions(t *testing.T) {
+	p := compiled(t, `
+id: reads
+entry: {when: {event: go}}
+steps:
+  - {id: ask, message: {template: t}, next: wait}
+  - id: wait
+    wait_for:
+      within: 20d
+      ranked: true
+      paths:
+        - {name: clicked, when: {mail: clicked, step: ask}, next: exit}
+        - {name: opened, when: {mail: opened, step: ask}, next: exit}
+      otherwise: exit
+`)
+	const people = 4000
+	crowd := Crowd{People: people, Seed: 3, SeenBefore: monday}
+	in := Input{Plan: p, From: monday, Until: monday.Add(30 * day), People: crowd.Make()}
+	for i := range people {
+		in.Happenings = append(in.Happenings, Happening{i, monday.Add(time.Hour), event("go", "")})
+	}
+	for _, c := range []struct{ opens, clicks, wantOpened, wantClicked float64 }{
+		{0, 0, 0, 0}, {0.4, 0.1, 0.3, 0.1}, {0, 0.2, 0, 0.2}, {1, 1, 0, 1},
+	} {
+		in.Reactions = Reactions{Opens: c.opens, Clicks: c.clicks, Seed: 5}
+		o := simulated(t, in)
+		if again := simulated(t, in); !reflect.DeepEqual(o, again) {
+			t.Errorf("%+v: a second run is another", c)
+		}
+		paths := o.Steps[1].Paths
+		clicked, opened := float64(paths[0].Passed)/people, float64(paths[1].Passed)/people
+		if max(clicked-c.wantClicked, c.wantClicked-clicked) > 0.03 || max(opened-c.wantOpened, c.wantOpened-opened) > 0.03 || o.Mails != people {
+			t.Errorf("%+v: %.3f clicked, %.3f only opened, %d mails", c, clicked, opened, o.Mails)
 		}
 	}
 }

@@ -13,7 +13,8 @@ func (r *runner) note(way *Way, person int32, before *journey.Record, now time.T
 	add := func(step, what, path string) { way.Moves = append(way.Moves, Move{now, step, what, path}) }
 	steps := r.in.Plan.Steps
 	at, after := int(before.Step), &r.records[person]
-	if r.out.Counts[step.Count{Step: 0, Path: -1, What: step.Entered}] > 0 && before.State != journey.StateInside {
+	enters := r.out.Counts[step.Count{Step: 0, Path: -1, What: step.Entered}] > 0 && before.State != journey.StateInside
+	if enters {
 		at = 0
 		add("", "entered", "")
 	}
@@ -35,7 +36,7 @@ func (r *runner) note(way *Way, person int32, before *journey.Record, now time.T
 	switch {
 	case after.State == journey.StateInside && after.Due != before.Due:
 		add(steps[after.Step].ID, "waits until "+time.Unix(int64(after.Due), 0).UTC().Format(time.DateTime), "")
-	case (after.State == journey.StateFinished || after.State == journey.StateWatching) && before.State == journey.StateInside, after.State == journey.StateFinished && before.State == journey.StateNone:
+	case (enters || before.State == journey.StateInside) && (after.State == journey.StateFinished || after.State == journey.StateWatching):
 		add("", "finished", "")
 	}
 }
