@@ -86,15 +86,15 @@ func TestExamplesAsPlans(t *testing.T) {
 	for _, s := range p.Steps {
 		kinds = append(kinds, s.ID+" "+s.Kind.String()+" "+strconv.Itoa(s.Next))
 	}
-	want := []string{"pause delay 1", "worth split -1", "remind message 3", "react wait_for 4", "variant random -1", "again-long message -1", "again-short message -1"}
+	want := []string{"worth split -1", "pause delay 2", "remind message 3", "react wait_for 4", "variant random -1", "again-long message -1", "again-short message -1"}
 	if !reflect.DeepEqual(kinds, want) {
 		t.Errorf("steps are %q, want %q", kinds, want)
 	}
-	if p.Index("pause") != 0 || p.Index("variant") != 4 || p.Index("nowhere") != -1 {
+	if p.Index("worth") != 0 || p.Index("variant") != 4 || p.Index("nowhere") != -1 {
 		t.Error("steps are not numbered in their order")
 	}
-	worth, react, variant := p.Steps[1], p.Steps[3], p.Steps[4]
-	if worth.ExitBit != 1 || worth.Rules == nil || worth.Paths[0].Next != 2 || worth.Paths[0].Branch != 0 || worth.Otherwise != 1 {
+	worth, react, variant := p.Steps[0], p.Steps[3], p.Steps[4]
+	if worth.ExitBit != 1 || worth.Rules == nil || worth.Paths[0].Next != 1 || worth.Paths[0].Branch != 0 || worth.Otherwise != 1 {
 		t.Errorf("a split is %+v", worth)
 	}
 	if react.Within != 86400 || react.ExitBit != 0 || react.Paths[0].When[0].Of != (journey.MailOf{Journey: "abandoned-cart", Step: "remind"}) {
