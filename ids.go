@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"strconv"
 	"time"
 )
@@ -25,8 +24,12 @@ func NewMessageID(nowMillis int64) string {
 // NamedMessageID makes the id of a message of a request that has a name: always
 // the same for the same time, name and index.
 func NamedMessageID(millis int64, once string, index int) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", once, index))
-	return fmt.Sprintf("%0*x", messageClockDigits, millis&(1<<48-1)) + hex.EncodeToString(sum[:])[:MessageIDBytes-messageClockDigits]
+	name := strconv.AppendInt(append(append(make([]byte, 0, 96), once...), '/'), int64(index), 10)
+	sum := sha256.Sum256(name)
+	var id [MessageIDBytes / 2]byte
+	binary.BigEndian.PutUint64(id[:], uint64(millis)<<16)
+	copy(id[messageClockDigits/2:], sum[:])
+	return hex.EncodeToString(id[:])
 }
 
 // MessageTime returns the time that a message's id begins with.
