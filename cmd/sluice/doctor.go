@@ -271,7 +271,7 @@ func (d *examination) followers(ctx context.Context) {
 	case err != nil:
 		e.Unknown(err, doctor.CheckFollowers)
 	case status == http.StatusOK && strings.Contains(answer, `"warnings"`):
-		e.Warn(doctor.CheckFollowers, "see to the routes that it names; their mail waits, or goes by others", "the program here is ready, but not all of its routes work: %s", answer)
+		e.Warn(doctor.CheckFollowers, "see to what it names; mail of a route that does not work waits, or goes by others", "the program here is ready, and warns: %s", answer)
 	case status == http.StatusOK:
 		e.Fine(doctor.CheckFollowers, "the program here is ready, and its followers get on")
 	default:

@@ -277,7 +277,7 @@ var checks = []doctor.Check{
 	doctor.CheckServerTLS, doctor.CheckServerPassword,
 	doctor.CheckDiskFree, doctor.CheckSpillFiles,
 	doctor.CheckDomainMX, doctor.CheckDomainSPF, doctor.CheckDomainDKIM, doctor.CheckDomainDMARC, doctor.CheckDomainAlignment,
-	doctor.CheckDeployment, doctor.CheckProcesses, doctor.CheckLeases, doctor.CheckFollowers, doctor.CheckLag, doctor.CheckGaps, doctor.CheckDeadLetters, doctor.CheckListTable,
+	doctor.CheckDeployment, doctor.CheckProcesses, doctor.CheckLeases, doctor.CheckFollowers, doctor.CheckLag, doctor.CheckGaps, doctor.CheckDeadLetters, doctor.CheckJourneys, doctor.CheckListTable,
 }
 
 // The document explains every check, and no other.

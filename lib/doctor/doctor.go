@@ -61,6 +61,7 @@ const (
 	CheckLag         Check = "lag"
 	CheckGaps        Check = "gaps"
 	CheckDeadLetters Check = "dead-letters"
+	CheckJourneys    Check = "journeys"
 	CheckListTable   Check = "list-table"
 
 	CheckDomainMX        Check = "domain-mx"

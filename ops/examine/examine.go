@@ -36,6 +36,7 @@ var _ doctor.Examiner = (*Installation)(nil)
 type CursorStore interface {
 	AllCursors(ctx context.Context) ([]doctor.Cursor, error)
 	CountDeadLetters(ctx context.Context) (int64, error)
+	Held(ctx context.Context) (int64, error) // journeys
 }
 
 // How far a follower may be behind.
@@ -48,6 +49,7 @@ const (
 func (x *Installation) Examine(ctx context.Context) doctor.Examination {
 	e := doctor.Examination{Where: "this installation"}
 	x.deadLetters(ctx, &e)
+	x.journeys(ctx, &e)
 	live := x.processes(ctx, &e)
 	cursors, err := x.cursors(ctx)
 	if err != nil {
@@ -93,6 +95,22 @@ func (x *Installation) deadLetters(ctx context.Context, e *doctor.Examination) {
 		e.Warn(doctor.CheckDeadLetters, "`sluice dead list` says why; mend it and `sluice dead replay`, or `sluice dead drop`", "%d items could not be stored", n)
 	default:
 		e.Fine(doctor.CheckDeadLetters, "there are none")
+	}
+}
+
+// journeys looks whether journeys stand until an operator has decided.
+func (x *Installation) journeys(ctx context.Context, e *doctor.Examination) {
+	if x.Store == nil {
+		e.Unknown(errNoDatabase, doctor.CheckJourneys)
+		return
+	}
+	switch n, err := x.Store.Held(ctx); {
+	case err != nil:
+		e.Unknown(err, doctor.CheckJourneys)
+	case n > 0:
+		e.Warn(doctor.CheckJourneys, "`sluice journey status ID` says why; resume each, or stop it", "%d journeys stand since a backup was restored: nobody enters or goes on, and none of their mail leaves", n)
+	default:
+		e.Fine(doctor.CheckJourneys, "none stands since a restore")
 	}
 }
 
