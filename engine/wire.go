@@ -152,7 +152,7 @@ func (e *core) open(ctx context.Context) error {
 	}
 	partitions := flow.Partitions(e.config.Partitions)
 	e.logs = LogsOf(e.redis, e.config)
-	e.factsPassed = &run.Passed{Store: e.store, Clock: e.clock, Log: e.log}
+	e.factsPassed = &run.Passed{Store: e.store, Journeys: e.store, Partitions: e.config.Partitions, Clock: e.clock, Log: e.log}
 	e.names = &flow.OnceNames{Redis: e.redis, Most: mostNames(e.config), Clock: e.clock}
 	ingest.RaiseBy(e.redis, e.store, e.log)
 	if err := ingest.RaiseAll(ctx, e.store, e.logs, e.log); err != nil { // before anybody writes

@@ -336,6 +336,30 @@ func TestFactsGoWhenTheyAreRead(t *testing.T) {
 	})
 }
 
+// When the last version has ended, facts that nobody has read go as well.
+func TestFactsThatNobodyReadsGo(t *testing.T) {
+	onEach(t, func(b *bed) {
+		pub := newPublisher(b)
+		pub.publish(journey.Names{Events: []string{"cart"}})
+		p := startPeopleWith(b, setup{factsUpTo: func(part int) (sluice.Place, bool) {
+			return sluice.Place{Partition: part, Position: sluice.Position{Major: 1}}, true
+		}})
+		p.send(user.Update{Op: user.OpEvent, Key: external(1), Name: "cart"})
+		b.awaitSum("events", 1)
+		p.send(user.Update{Op: user.OpEvent, Key: external(1), Name: "other"})
+		b.awaitSum("events", 2)
+		if n := b.count("journey_facts"); n != 1 {
+			b.Fatalf("%d facts, want 1", n)
+		}
+		b.must(pub.store.EndVersions(b.Context(), pub.journey.Number, []int{1}, 2))
+		b.eventually("the fact is gone", func() bool {
+			p.send(user.Update{Op: user.OpEvent, Key: external(1), Name: "other"})
+			return b.count("journey_facts") == 0
+		})
+		p.e.stop()
+	})
+}
+
 // Facts of which nothing is asked cost no row.
 func TestNoFactsWithoutJourneys(t *testing.T) {
 	onEach(t, func(b *bed) {

@@ -113,6 +113,9 @@ func (s *StoreFollower) factsUpTo(moves []store.Move) map[int]sluice.Place {
 		s.turn = (s.turn + 1) % len(moves)
 		p := moves[s.turn].Partition
 		if upTo, ok := s.FactsUpTo(p); ok {
+			if !s.registered.Any() { // nobody reads those that are left
+				upTo = sluice.Place{Partition: p, Position: sluice.Position{Major: uint64(s.Clock.Now().UnixMilli())}}
+			}
 			upTos[p] = upTo
 		}
 	}

@@ -10,6 +10,7 @@ import (
 // merge: the body of a FactPlace.
 type Place struct {
 	Record  Record
+	Version int    // the whole number of the record's version; 0: it is not known
 	Context string // an object; empty: there is none
 	Ways    []int  // the branches that were taken
 }
@@ -17,13 +18,14 @@ type Place struct {
 // placeText is the form of a Place.
 type placeText struct {
 	Record  string          `json:"record"` // hexadecimal
+	Version int             `json:"version,omitempty"`
 	Context json.RawMessage `json:"context,omitempty"`
 	Ways    []int           `json:"ways,omitempty"`
 }
 
 // Text returns the place as a body.
 func (p *Place) Text() string {
-	text, err := json.Marshal(placeText{hex.EncodeToString(p.Record.Append(nil)), json.RawMessage(p.Context), p.Ways})
+	text, err := json.Marshal(placeText{hex.EncodeToString(p.Record.Append(nil)), p.Version, json.RawMessage(p.Context), p.Ways})
 	if err != nil {
 		panic(err) // a context is an object that was read before
 	}
@@ -40,6 +42,6 @@ func ReadPlace(body string) (p Place, err error) {
 	if err != nil {
 		return p, fmt.Errorf("read a place in a journey: %w", err)
 	}
-	p.Context, p.Ways = string(text.Context), text.Ways
+	p.Version, p.Context, p.Ways = text.Version, string(text.Context), text.Ways
 	return p, p.Record.Decode(raw)
 }

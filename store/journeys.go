@@ -93,7 +93,8 @@ type JourneyStore interface {
 	Publish(ctx context.Context, j Journey, document string, names journey.Names) (version int, published int64, err error)
 
 	// EndVersions says of versions that nobody is inside them any more. Facts of names
-	// that no other version asks for are written no more. It raises the publish number.
+	// that no other version asks for are written no more. It raises the publish number,
+	// unless all have ended before.
 	EndVersions(ctx context.Context, journey int64, versions []int, millis int64) error
 
 	// JourneyVersion returns one version.

@@ -186,6 +186,7 @@ func TestVersionsInUseKeepTheirPlaces(t *testing.T) {
 	b := newBed(t)
 	j := b.create(tiny)
 	for range 256 {
+		b.clock.Move(time.Second)
 		p, err := b.Publish(t.Context(), "tiny", -1)
 		b.ok(err)
 		if p.Version > 1 { // people stay inside the first alone
@@ -199,6 +200,19 @@ func TestVersionsInUseKeepTheirPlaces(t *testing.T) {
 	b.ok(err)
 	if p.Version != 257 {
 		t.Errorf("version %d", p.Version)
+	}
+	of := b.versions(&p.Journey)
+	for _, x := range []struct {
+		place   uint8
+		ago     time.Duration
+		version int
+	}{{1, 0, 257}, {1, time.Minute, 257}, {1, 256 * time.Second, 1}, {2, 0, 2}, {0, 0, 256}} {
+		r := journey.Record{State: journey.StateFinished, Version: x.place, Entered: uint32(b.clock.Now().Add(-x.ago).Unix())}
+		v, err := of.Of(t.Context(), &r)
+		b.ok(err)
+		if v.Version != x.version {
+			t.Errorf("who entered %s ago, by a version that ends in %d, was in version %d, want %d", x.ago, x.place, v.Version, x.version)
+		}
 	}
 }
 

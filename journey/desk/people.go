@@ -2,12 +2,15 @@ package desk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"sluice"
 	"sluice/flow"
 	"sluice/journey"
+	"sluice/journey/env"
 	"sluice/journey/plan"
+	"sluice/store"
 	"sluice/user"
 )
 
@@ -56,19 +59,17 @@ func (d *Desk) People(ctx context.Context, id string, a PeopleAsked) (people []P
 			return nil, "", refusal(sluice.CodeInvalid, "after is %.32q, want the next of the page before", a.After)
 		}
 	}
-	steps, err := d.stepNames(ctx, j.Number)
-	if err != nil {
-		return nil, "", err
-	}
 	people = []Person{}
+	steps := stepNames{of: d.versions(&j)}
+	var unread error
 	take := func(number int64, raw *flow.Record) bool {
 		var r journey.Record
 		if r.Decode(raw[:]) != nil {
 			return true // of a newer program
 		}
 		p := Person{ID: user.ID{Partition: partition, Number: number}, State: r.State, Entered: int64(r.Entered) * 1000, Occurrence: int(r.Occurrence)}
-		if ids := steps[r.Version]; int(r.Step) < len(ids) {
-			p.Step = ids[r.Step]
+		if p.Step, unread = steps.name(ctx, &r); unread != nil {
+			return false
 		}
 		if r.Waits() {
 			p.DueMillis = int64(r.Due) * 1000
@@ -82,8 +83,8 @@ func (d *Desk) People(ctx context.Context, id string, a PeopleAsked) (people []P
 		if partition >= d.Partitions {
 			return people, "", nil
 		}
-		if after, err = d.Page(ctx, partition, j.Number, after, take); err != nil {
-			return nil, "", err
+		if after, err = d.Page(ctx, partition, j.Number, after, take); err != nil || unread != nil {
+			return nil, "", errors.Join(err, unread)
 		}
 		if after == 0 {
 			partition++
@@ -98,24 +99,34 @@ func (d *Desk) People(ctx context.Context, id string, a PeopleAsked) (people []P
 	return people, fmt.Sprintf("%d-%d", partition, after), nil
 }
 
-// stepNames are the ids of the steps of each version in use, by its place in records.
-func (d *Desk) stepNames(ctx context.Context, number int64) (map[uint8][]string, error) {
-	used, err := d.Database.Journeys.VersionsInUse(ctx)
+// stepNames has the ids of the steps of versions that people are in, or were.
+type stepNames struct {
+	of   *env.Versions
+	read map[int][]string // by version
+}
+
+// name is the id of the step of a record; empty: its version has no such step.
+func (n *stepNames) name(ctx context.Context, r *journey.Record) (string, error) {
+	v, err := n.of.Of(ctx, r)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	names := make(map[uint8][]string)
-	for _, v := range used {
-		if v.Journey != number {
-			continue
-		}
+	ids, ok := n.read[v.Version]
+	if !ok {
 		doc, err := plan.ParseJSON(v.Document)
 		if err != nil {
-			return nil, fmt.Errorf("read version %d of journey %d: %w", v.Version, number, err)
+			return "", fmt.Errorf("read version %d of journey %d: %w", v.Version, v.Journey, err)
 		}
 		for i := range doc.Steps {
-			names[uint8(v.Version)] = append(names[uint8(v.Version)], doc.Steps[i].ID)
+			ids = append(ids, doc.Steps[i].ID)
 		}
+		if n.read == nil || len(n.read) >= store.MaxVersionsInUse {
+			n.read = make(map[int][]string)
+		}
+		n.read[v.Version] = ids
 	}
-	return names, nil
+	if int(r.Step) >= len(ids) {
+		return "", nil
+	}
+	return ids[r.Step], nil
 }

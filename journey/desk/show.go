@@ -98,10 +98,6 @@ func (d *Desk) PlacesOf(ctx context.Context, id user.ID) ([]Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	used, err := d.Database.Journeys.VersionsInUse(ctx)
-	if err != nil {
-		return nil, err
-	}
 	places := []Place{}
 	for i := range all {
 		j := &all[i]
@@ -119,7 +115,7 @@ func (d *Desk) PlacesOf(ctx context.Context, id user.ID) ([]Place, error) {
 		if err := r.Decode(found[:]); err != nil {
 			return nil, fmt.Errorf("user %s in journey %s: %w", id, j.ID, err)
 		}
-		place, err := d.place(ctx, id, j, &r, used)
+		place, err := d.place(ctx, id, j, &r)
 		if err != nil {
 			return nil, err
 		}
@@ -128,7 +124,7 @@ func (d *Desk) PlacesOf(ctx context.Context, id user.ID) ([]Place, error) {
 	return places, nil
 }
 
-func (d *Desk) place(ctx context.Context, id user.ID, j *store.Journey, r *journey.Record, used []store.JourneyVersion) (Place, error) {
+func (d *Desk) place(ctx context.Context, id user.ID, j *store.Journey, r *journey.Record) (Place, error) {
 	p := Place{
 		Journey: j.ID, Name: j.Name, Status: j.Status, State: r.State,
 		DueMillis: int64(r.Due) * 1000, Entered: int64(r.Entered) * 1000, Occurrence: int(r.Occurrence),
@@ -136,7 +132,7 @@ func (d *Desk) place(ctx context.Context, id user.ID, j *store.Journey, r *journ
 	if !r.Waits() {
 		p.DueMillis = 0
 	}
-	v, err := d.versionOf(ctx, j, used, r.Version)
+	v, err := d.versions(j).Of(ctx, r)
 	if err != nil {
 		return p, err
 	}
@@ -162,17 +158,7 @@ func (d *Desk) place(ctx context.Context, id user.ID, j *store.Journey, r *journ
 	return p, nil
 }
 
-// versionOf is the version whose last 8 bits a record has: the one in use, or else the
-// last that was published.
-func (d *Desk) versionOf(ctx context.Context, j *store.Journey, used []store.JourneyVersion, place uint8) (store.JourneyVersion, error) {
-	for _, v := range used {
-		if v.Journey == j.Number && uint8(v.Version) == place {
-			return v, nil
-		}
-	}
-	last := j.Version
-	for last > 1 && uint8(last) != place {
-		last--
-	}
-	return d.Database.Journeys.JourneyVersion(ctx, j.Number, last)
+// versions finds the versions of a journey that people are in, or were.
+func (d *Desk) versions(j *store.Journey) *env.Versions {
+	return &env.Versions{Store: d.Database.Journeys, Journey: j.Number, Newest: j.Version}
 }

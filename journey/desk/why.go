@@ -98,26 +98,21 @@ func (w *why) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	used, err := w.Database.Journeys.VersionsInUse(ctx)
-	if err != nil {
-		return err
-	}
-	version := uint8(w.journey.Version)
+	version := w.journey.Version
 	if !raw.IsZero() {
 		if err := w.record.Decode(raw[:]); err != nil {
 			return fmt.Errorf("user %s in journey %s: %w", w.person.ID, w.journey.ID, err)
 		}
-		version = w.record.Version
-		place, err := w.place(ctx, w.person.ID, &w.journey, &w.record, used)
+		place, err := w.place(ctx, w.person.ID, &w.journey, &w.record)
 		if err != nil {
 			return err
 		}
-		w.Place = &place
+		w.Place, version = &place, place.Version
 		if w.branch, err = w.Ways(ctx, w.person.ID, w.journey.Number); err != nil {
 			return err
 		}
 	}
-	v, err := w.versionOf(ctx, &w.journey, used, version)
+	v, err := w.Database.Journeys.JourneyVersion(ctx, w.journey.Number, version)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -129,7 +130,7 @@ func (f *Follower) session(fetch, work context.Context) error {
 	told := &health{of: f.Health, failing: make(map[int]bool)}
 	var parts sync.WaitGroup
 	for partition, lease := range held {
-		if len(all) == 0 {
+		if !slices.ContainsFunc(all, func(j *plans) bool { return len(j.versions) > 0 }) {
 			break
 		}
 		parts.Go(func() { // ends with running

@@ -219,19 +219,23 @@ func (g *Gate) quiet(ctx context.Context, partition int, j *plans, raw *flow.Rec
 		return l, nil
 	}
 	var r journey.Record
-	v := j.current
+	var walk *step.Journey
 	if r.Decode(raw[:]) == nil && r.State != journey.StateNone {
-		v = j.versions[r.Version]
+		if walk, err = j.walkOf(ctx, g.Store, g.Loader.database().Env(ctx), &r); err != nil {
+			return l, err
+		}
+	} else if j.current != nil {
+		walk = j.current.walk
 	}
-	if v == nil || v.walk.Plan().Quiet == nil {
+	if walk == nil || walk.Plan().Quiet == nil {
 		return l, nil
 	}
-	at := slices.IndexFunc(v.walk.Plan().Steps, func(p plan.PlanStep) bool { return p.ID == s.Step && p.Message != nil })
+	at := slices.IndexFunc(walk.Plan().Steps, func(p plan.PlanStep) bool { return p.ID == s.Step && p.Message != nil })
 	if at < 0 {
 		return l, nil
 	}
 	person := step.Person{ID: user.ID{Partition: partition, Number: s.Person}}
-	if v.walk.Plan().Quiet.Zone.User {
+	if walk.Plan().Quiet.Zone.User {
 		asking, cancel := context.WithTimeout(ctx, gateWait) // the window has other mail
 		defer cancel()
 		found, err := g.Store.Users(asking, user.Query{IDs: []user.ID{person.ID}})
@@ -242,7 +246,7 @@ func (g *Gate) quiet(ctx context.Context, partition int, j *plans, raw *flow.Rec
 			person.Profile = row.Profile
 		}
 	}
-	switch until, skip := v.walk.Quiet(at, &person, now); {
+	switch until, skip := walk.Quiet(at, &person, now); {
 	case until.Equal(now):
 	case skip:
 		l.Cancel = fmt.Sprintf("quiet %s/%s", s.Journey, s.Step)

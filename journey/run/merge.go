@@ -44,7 +44,7 @@ func (c *change) handOver(ctx context.Context, in *inside, f *journey.Fact) (mov
 		return false, err
 	}
 	into, ok := user.ParseID(f.Name)
-	if !ok || in.versions[r.Version] == nil {
+	if !ok || in.versionOf(&r) == nil {
 		return false, nil
 	}
 	goes := user.ID{Partition: c.part.log.Partition(), Number: f.Number}
@@ -55,7 +55,7 @@ func (c *change) handOver(ctx context.Context, in *inside, f *journey.Fact) (mov
 	if err != nil {
 		return false, err
 	}
-	place := journey.Place{Record: r, Ways: ways}
+	place := journey.Place{Record: r, Version: in.versionOf(&r).number, Ways: ways}
 	switch {
 	case into.Partition == goes.Partition:
 		if taken, err := c.settleIn(ctx, in, into.Number, &place); !taken || err != nil {
@@ -72,6 +72,16 @@ func (c *change) handOver(ctx context.Context, in *inside, f *journey.Fact) (mov
 	return true, c.set(ctx, in, f.Number, &journey.Record{})
 }
 
+// versionOf is the version that decides about a place. Who is in the control group stays
+// so beyond the end of the version; then any other does as well. nil: there is none.
+func (in *inside) versionOf(r *journey.Record) *version {
+	v := in.versions[r.Version]
+	if v == nil && r.State == journey.StateControl {
+		v = in.versions[uint8(in.newest)]
+	}
+	return v
+}
+
 // has reports whether somebody has a place, or is held in the control group.
 func has(r *journey.Record) bool { return r.Inside() || r.State == journey.StateControl }
 
@@ -81,8 +91,8 @@ func (c *change) takeOver(ctx context.Context, in *inside, f *journey.Fact) erro
 		return nil
 	}
 	place, err := journey.ReadPlace(f.Body)
-	v := in.versions[place.Record.Version]
-	if err != nil || v == nil { // of a newer program, or nothing can be said of its steps
+	v := in.versionOf(&place.Record)
+	if err != nil || v == nil || place.Version != 0 && place.Version != v.number && place.Record.Inside() { // of a newer program, or nothing can be said of its steps
 		c.part.stats.Lost.Add(1)
 		return nil
 	}
@@ -105,7 +115,7 @@ func (c *change) settleIn(ctx context.Context, in *inside, number int64, place *
 		return false, err
 	}
 	if own.State != journey.StateNone {
-		once := in.versions[r.Version].walk.Plan().Entry.Once
+		once := in.versionOf(r).walk.Plan().Entry.Once
 		if has(&own) || once || own.Entered >= r.Entered {
 			return false, nil
 		}

@@ -83,6 +83,9 @@ type part struct {
 	out       step.Result // of the last decision
 	stats     *Stats
 
+	left     string // the note of versions that nobody is inside, as Redis has it
+	toldLeft bool   // it was compared with what the session knows
+
 	storedBy string // the follower that stores the log
 	caps     []journey.Cap
 	control  int // percent of all people who get no marketing mail
@@ -104,14 +107,16 @@ type part struct {
 // inside is one journey in the partition.
 type inside struct {
 	*plans
-	records *flow.Records
-	dues    dues
-	ready   []int64          // the first persons of units that are due
-	atOnce  int              // units for the next commit
-	scan    *scan            // nil: people do not enter at times
-	goes    map[placeOf]bool // steps that lead to a journey that people can go to
-	rate    rate             // of the mails that it makes
-	share   int              // mails that it may make while a lane of its mails is crowded
+	records  *flow.Records
+	loaded   bool // which records there are was read
+	occupied occupied
+	dues     dues
+	ready    []int64          // the first persons of units that are due
+	atOnce   int              // units for the next commit
+	scan     *scan            // nil: people do not enter at times
+	goes     map[placeOf]bool // steps that lead to a journey that people can go to
+	rate     rate             // of the mails that it makes
+	share    int              // mails that it may make while a lane of its mails is crowded
 }
 
 // open reads where the partition is. A Redis that is behind the checkpoint in SQL, or
@@ -160,6 +165,10 @@ func (p *part) openAll(ctx context.Context, all []*plans, fields map[string]stri
 	}
 	for _, j := range all {
 		in := p.byID[j.id]
+		if len(j.versions) == 0 { // all have ended
+			continue
+		}
+		in.loaded = true
 		in.findGoes(p.byID)
 		err := in.records.Load(ctx, func(u *flow.Unit) error {
 			see(j.number, u)
@@ -251,6 +260,9 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 		return false, err
 	}
 	if ready, err := p.settled(ctx); err != nil || !ready {
+		return false, err
+	}
+	if err := p.tellLeft(ctx); err != nil {
 		return false, err
 	}
 	if err := p.lookPassed(ctx); err != nil {
@@ -365,9 +377,14 @@ func (p *part) rest(ctx, fetch context.Context) {
 // are inside.
 func (in *inside) note(u *flow.Unit) {
 	due, mails := uint32(never), uint32(never)
+	var versions versionSet
 	u.Each(func(_ int64, raw *flow.Record) {
 		var r journey.Record
-		switch e := r.Decode(raw[:]); {
+		e := r.Decode(raw[:])
+		if e != nil || r.Inside() {
+			versions.add(r.Version)
+		}
+		switch {
 		case e != nil: // of a newer program, which moves it
 		case in.stopped && r.Inside():
 			due = 0
@@ -377,6 +394,10 @@ func (in *inside) note(u *flow.Unit) {
 			due = min(due, in.dueOf(&r))
 		}
 	})
+	if !in.stopped {
+		versions.drop(uint8(in.newest)) // people enter it
+	}
+	in.occupied.set(u, versions)
 	in.dues.set(u, due)
 	if in.perMinute > 0 {
 		in.rate.dues.set(u, mails)

@@ -21,13 +21,19 @@ const (
 	factsKept = 10 * time.Minute
 )
 
-// Passed knows up to where the checkpoints of all partitions have the facts, so that the
-// store can delete them: those behind it are applied again if Redis is lost. What it says
-// may be old, and then some facts stay longer.
+// Passed reads the checkpoints of all partitions from time to time. It knows up to where
+// they have the facts, so that the store can delete them: those behind it are applied
+// again if Redis is lost. What it says may be old, and then some facts stay longer. And it
+// ends versions of journeys that nobody is inside (occupied).
 type Passed struct {
 	Store store.CheckpointStore
 	Clock sluice.Clock
 	Log   *slog.Logger
+
+	Journeys   store.JourneyStore // nil: no version ends
+	Partitions int
+
+	since map[versionKey]time.Time // since when nobody has been inside
 
 	mu sync.Mutex
 	at map[int]sluice.Place
@@ -40,8 +46,13 @@ func (x *Passed) Run(fetch, _ context.Context) {
 	for {
 		select {
 		case <-ticker.C:
-			if err := x.look(fetch); err != nil && fetch.Err() == nil {
-				x.Log.Warn("it could not be looked which facts of journeys may go; they stay for now", "error", err)
+			left, err := x.look(fetch)
+			what := "it could not be looked which facts of journeys may go; they stay for now"
+			if err == nil {
+				err, what = x.end(fetch, left), "versions of journeys that nobody is inside could not be ended, trying again"
+			}
+			if err != nil && fetch.Err() == nil {
+				x.Log.Warn(what, "error", err)
 			}
 		case <-fetch.Done():
 			return
@@ -49,11 +60,12 @@ func (x *Passed) Run(fetch, _ context.Context) {
 	}
 }
 
-// look reads the checkpoints. Of a partition without one, nothing goes.
-func (x *Passed) look(ctx context.Context) error {
+// look reads the checkpoints, and returns which versions nobody is inside, by partition.
+// Of a partition without a checkpoint, nothing goes.
+func (x *Passed) look(ctx context.Context) (left []map[int64][]int, err error) {
 	all, err := x.Store.Checkpoints(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	at := make(map[int]sluice.Place)
 	for i := range all {
@@ -63,12 +75,17 @@ func (x *Passed) look(ctx context.Context) error {
 			continue
 		}
 		if err := json.Unmarshal([]byte(c.Notes), &fields); err != nil {
-			return err
+			return nil, err
 		}
+		of, err := readLeft(flow.NoteIn(fields, leftNote))
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, of)
 		if text := flow.NoteIn(fields, flow.FactsNote); text != "" {
 			place, err := parsePlace(c.Partition, text)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			at[c.Partition] = place
 		}
@@ -76,7 +93,7 @@ func (x *Passed) look(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.at = at
-	return nil
+	return left, nil
 }
 
 // UpTo returns up to which place the facts of a partition may go; false: none may.

@@ -5,7 +5,10 @@ import (
 
 	"sluice/flow"
 	"sluice/journey"
+	"sluice/journey/env"
+	"sluice/journey/plan"
 	"sluice/journey/step"
+	"sluice/store"
 	"sluice/user/rule"
 )
 
@@ -49,6 +52,9 @@ func (c *change) places(ctx context.Context, v *version, people []step.Person) e
 		if in == nil {
 			continue
 		}
+		if err := in.load(ctx); err != nil {
+			return err
+		}
 		if err := c.readPlaces(ctx, in, n.Passed(), people); err != nil {
 			return err
 		}
@@ -67,7 +73,14 @@ func (c *change) places(ctx context.Context, v *version, people []step.Person) e
 					one.Ways = ways
 				}
 			}
-			if ok && in.answers(&n.Need, &r, ways) {
+			if !ok {
+				continue
+			}
+			holds, err := in.answers(ctx, c.part.store, &n.Need, &r, ways)
+			if err != nil {
+				return err
+			}
+			if holds {
 				one.Given.Known |= 1 << n.bit
 			}
 		}
@@ -75,10 +88,28 @@ func (c *change) places(ctx context.Context, v *version, people []step.Person) e
 	return nil
 }
 
+// load reads which records there are of a journey of which all versions have ended: it
+// has no part in the session but for what is asked about its past.
+func (in *inside) load(ctx context.Context) error {
+	if in.loaded {
+		return nil
+	}
+	err := in.records.Load(ctx, func(*flow.Unit) error { return nil })
+	in.loaded = err == nil
+	return err
+}
+
 // answers answers a question about somebody who has this record.
-func (in *inside) answers(n *rule.Need, r *journey.Record, ways []int) bool {
-	v := in.versions[r.Version]
-	return v != nil && v.walk.Plan().Answers(n, r, ways)
+func (in *inside) answers(ctx context.Context, s store.JourneyStore, n *rule.Need, r *journey.Record, ways []int) (bool, error) {
+	var p *plan.Plan
+	if n.Passed() && r.State != journey.StateNone { // the others need none
+		walk, err := in.walkOf(ctx, s, env.Anything{}, r)
+		if walk == nil {
+			return false, err
+		}
+		p = walk.Plan()
+	}
+	return p.Answers(n, r, ways), nil
 }
 
 // readPlaces reads the units that people are in.

@@ -21,6 +21,7 @@ import (
 type plans struct {
 	number   int64
 	id       string
+	newest   int                // the number of the version that was published last
 	current  *version           // that people enter; nil: nobody enters
 	versions map[uint8]*version // by their place in records
 	lanes    map[string]bool    // of their mails
@@ -28,6 +29,7 @@ type plans struct {
 	perMinute int64           // mails that it makes at most, as its newest version says; 0: no bound
 	templates map[string]bool // of which steps name no version
 
+	past    past // versions that have ended
 	paused  bool // nobody gets mail, and nobody whose time has come goes on
 	stopped bool // all who are inside are taken out
 }
@@ -36,12 +38,13 @@ type plans struct {
 // bits: 255 at most are in use at a time (store.MaxVersionsInUse), and a number that
 // shares its place with one in use is not given.
 type version struct {
-	place uint8
-	walk  *step.Journey
-	holds *step.Journey    // the same, but that people stay at message steps
-	mails map[int]*mailing // by step
-	asks  mailNeeds        // what its rules ask about mail
-	where []placeNeed      // and about where people are
+	number int
+	place  uint8
+	walk   *step.Journey
+	holds  *step.Journey    // the same, but that people stay at message steps
+	mails  map[int]*mailing // by step
+	asks   mailNeeds        // what its rules ask about mail
+	where  []placeNeed      // and about where people are
 
 	publishedMillis int64
 }
@@ -99,7 +102,7 @@ func (l *Loader) Load(ctx context.Context) (all []*plans, published int64, err e
 		}
 		for i := range page {
 			in := byNumber[page[i].Number]
-			if len(in) == 0 {
+			if len(in) == 0 && page[i].Version == 0 {
 				continue
 			}
 			one, err := l.one(ctx, &page[i], in)
@@ -134,7 +137,7 @@ type unreadableError struct{ error }
 const journeysAtOnce = 100
 
 func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.JourneyVersion) (*plans, error) {
-	one := &plans{number: j.Number, id: j.ID, versions: make(map[uint8]*version), lanes: make(map[string]bool), templates: make(map[string]bool)}
+	one := &plans{number: j.Number, id: j.ID, newest: j.Version, versions: make(map[uint8]*version), lanes: make(map[string]bool), templates: make(map[string]bool)}
 	one.paused = j.Status == journey.StatusPaused
 	one.stopped = j.Status == journey.StatusStopped || j.Status == journey.StatusArchived
 	for i := range versions {
@@ -165,7 +168,7 @@ func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (*ve
 	if err != nil {
 		return nil, &unreadableError{err}
 	}
-	v := &version{place: uint8(stored.Version), walk: walk, holds: walk.Paused(), mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), publishedMillis: stored.CreatedMillis}
+	v := &version{number: stored.Version, place: uint8(stored.Version), walk: walk, holds: walk.Paused(), mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), publishedMillis: stored.CreatedMillis}
 	for i := range p.Steps {
 		m := p.Steps[i].Message
 		if m == nil {

@@ -63,6 +63,7 @@ func (p *part) openNotes(ctx context.Context, fields map[string]string) (err err
 	if p.facts, err = p.factsRead(ctx); err != nil {
 		return err
 	}
+	p.left = flow.NoteIn(fields, leftNote)
 	text := flow.NoteIn(fields, recoveredNote)
 	if text == "" {
 		return nil

@@ -126,9 +126,12 @@ func (b *bed) open() *part {
 }
 
 // tryOpen is open, with its error.
-func (b *bed) tryOpen() (*part, error) {
+func (b *bed) tryOpen() (*part, error) { return b.tryOpenAt(b.log) }
+
+// tryOpenAt opens the partition of a log.
+func (b *bed) tryOpenAt(log *flow.Log) (*part, error) {
 	held, changed := b.leases.Held(Role)
-	for held[0] == nil {
+	for held[log.Partition()] == nil {
 		<-changed
 		held, changed = b.leases.Held(Role)
 	}
@@ -136,7 +139,7 @@ func (b *bed) tryOpen() (*part, error) {
 	if len(b.caps) > 0 {
 		by = storedBy
 	}
-	p := &part{log: b.log, lease: held[0], store: countingStore{b.store, &b.asked}, storedBy: by, caps: b.caps, control: b.control, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}}
+	p := &part{log: log, lease: held[log.Partition()], store: countingStore{b.store, &b.asked}, storedBy: by, caps: b.caps, control: b.control, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}}
 	return p, p.open(b.Context(), b.all)
 }
 

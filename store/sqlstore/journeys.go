@@ -169,21 +169,33 @@ func (s *Store) checkVersion(ctx context.Context, j *store.Journey, names journe
 	}
 	inUse, err := s.count(ctx, "count the versions of a journey in", rawQuery(s.d, "journey_versions_count"), j.Number)
 	if err == nil && inUse >= store.MaxVersionsInUse {
-		err = invalid("people are inside %d versions of journey %.64q, and no more are possible; end some of them", inUse, j.ID)
+		err = invalid("people are inside %d versions of journey %.64q, and no more are possible: wait until they are out, or stop this journey and go on with a copy", inUse, j.ID)
 	}
 	return err
 }
 
+// errNothingEnds has a transaction undone that would raise the publish number for nothing.
+var errNothingEnds = errors.New("the versions have ended before")
+
 // EndVersions implements store.JourneyStore.
 func (s *Store) EndVersions(ctx context.Context, journey int64, versions []int, millis int64) error {
 	_, err := s.publish(ctx, func(tx *txn) error {
+		ended := 0
 		for _, v := range versions {
-			if err := tx.exec(ctx, "journey_version_end", s.d.millis(millis), journey, v); err != nil {
+			n, err := tx.changed(ctx, "journey_version_end", s.d.millis(millis), journey, v)
+			if err != nil {
 				return err
 			}
+			ended += n
+		}
+		if ended == 0 {
+			return errNothingEnds
 		}
 		return nil
 	})
+	if errors.Is(err, errNothingEnds) {
+		return nil
+	}
 	return s.failed(err, "end versions %v of journey %d in", versions, journey)
 }
 

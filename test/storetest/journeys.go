@@ -155,6 +155,9 @@ func testPublish(t *testing.T, f *fixture) {
 	if r := f.registered(t); r.Published() <= second || r.Names().HasEvent("b") || !r.Names().HasEvent("c") || r.Names().HasPurchase("x") {
 		t.Fatalf("after version 1: %+v", r)
 	}
+	ended := f.registered(t).Published()
+	must(t, db.EndVersions(f.ctx, j.Number, []int{1}, 1_700_000_009_000))
+	want(t, "number after a version that has ended before", f.registered(t).Published(), ended)
 	used, err := db.VersionsInUse(f.ctx)
 	must(t, err)
 	if len(used) != 1 || used[0].Version != 2 {
