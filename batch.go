@@ -86,7 +86,7 @@ func AppendEvent(batch []byte, e *Event) []byte {
 		batch = AppendText(batch, s)
 	}
 	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
-	if PretendNext && mayWriteNew.Load() {
+	if PretendNext && WritesNewForms() {
 		batch[start+4] = byte(ItemNext)
 	}
 	return batch

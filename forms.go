@@ -61,16 +61,40 @@ func ParseForms(text string) (f Forms) {
 // tests of upgrades (PretendNext): a kind that no other program knows.
 const ItemNext = newestItem + 1
 
-// mayWriteNew is set when this program may write the forms that are new in its
-// version.
-var mayWriteNew atomic.Bool
+// JourneyForms are what journeys write: mail that says of which journey it is, and
+// updates of people who enter, move to another partition, or open mail. They stay as they
+// are; nobody moves where they may not be written.
+var JourneyForms = Forms{Item: ItemKnown, Update: 15, Scripts: 2}
+
+// mayWrite are the newest forms that this program may write; nil: it has not heard yet.
+var mayWrite atomic.Pointer[Forms]
+
+// WriteForms lets this program write these forms, beside those that it may write already.
+func WriteForms(f Forms) {
+	for {
+		had := mayWrite.Load()
+		more := f
+		if had != nil {
+			more = Forms{max(had.Item, f.Item), max(had.Update, f.Update), max(had.Scripts, f.Scripts)}
+		}
+		if mayWrite.CompareAndSwap(had, &more) {
+			return
+		}
+	}
+}
 
 // WriteNewForms lets this program write the forms that are new in its version:
 // accounts of sends, and that of PretendNext.
-func WriteNewForms() { mayWriteNew.Store(true) }
+func WriteNewForms() { WriteForms(KnownForms()) }
 
-// WritesNewForms reports whether it may.
-func WritesNewForms() bool { return mayWriteNew.Load() }
+// Writes reports whether this program may write these forms.
+func Writes(f Forms) bool {
+	may := mayWrite.Load()
+	return may != nil && may.Cover(f)
+}
+
+// WritesNewForms reports whether it may write all that it knows.
+func WritesNewForms() bool { return Writes(KnownForms()) }
 
 // Beyond returns the first form in a batch that these forms do not have: ok is
 // false then, and found what it takes to read it. What is broken is nobody's form.

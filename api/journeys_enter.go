@@ -27,7 +27,7 @@ func (s *Server) enterJourney(w http.ResponseWriter, r *http.Request) {
 		if journeys == nil {
 			return done, errNotRunning
 		}
-		if !sluice.WritesNewForms() {
+		if !sluice.Writes(sluice.JourneyForms) {
 			return done, refusal(sluice.CodeUnavailable, "a program of an older version runs beside this one, which does not know entries; nothing was taken in, send it again when that one has ended")
 		}
 		if len(request.Items) > desk.MaxEntries {

@@ -57,6 +57,7 @@ func (f *Forms) Begin(ctx context.Context) error {
 	if known := sluice.KnownForms(); !known.Cover(used) {
 		return f.newer(used)
 	}
+	sluice.WriteForms(used)
 	f.Leases.Say(readsWord, func() string { return sluice.KnownForms().String() })
 	beats, err := f.Redis.beats(ctx)
 	if err != nil || len(beats) > 0 {
@@ -88,6 +89,9 @@ func (f *Forms) Run(ctx context.Context) {
 			if wrong := f.Schema(ctx); errors.Is(wrong, sluice.ErrNewer) {
 				err = wrong
 			}
+		}
+		if err == nil {
+			sluice.WriteForms(used)
 		}
 		switch {
 		case err != nil:

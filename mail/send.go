@@ -225,7 +225,7 @@ func appendSend(batch []byte, kind sluice.ItemKind, s *Send) []byte {
 	if s.Doubted {
 		bits |= doubtedBit
 	}
-	if s.Journey != "" && sluice.WritesNewForms() {
+	if s.Journey != "" && sluice.Writes(sluice.JourneyForms) {
 		bits |= journeyBit
 	}
 	batch = append(batch, 0, 0, 0, 0, byte(kind), byte(s.Priority), byte(s.Class), byte(s.Form), bits)

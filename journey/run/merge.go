@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 
-	"sluice"
 	"sluice/journey"
 	"sluice/journey/step"
 	"sluice/lib/jsonscan"
@@ -61,8 +60,6 @@ func (c *change) handOver(ctx context.Context, in *inside, f *journey.Fact) (mov
 		if taken, err := c.settleIn(ctx, in, into.Number, &place); !taken || err != nil {
 			return false, err
 		}
-	case !sluice.WritesNewForms():
-		return false, nil // a program runs beside this one that cannot read the item
 	default:
 		c.items = user.AppendUpdate(c.items, &user.Update{
 			Op: user.OpPlace, Key: user.Key{Kind: user.KeyUser, Name: into.String()}, ExistingOnly: true,

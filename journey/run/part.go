@@ -256,6 +256,9 @@ func (p *part) working(ctx context.Context, f func() error) error {
 
 // pass does a piece of each kind of work, and reports whether there was any.
 func (p *part) pass(ctx context.Context) (worked bool, err error) {
+	if !sluice.Writes(sluice.JourneyForms) {
+		return false, nil // mail would not say of which journey it is: for seconds in an emptied Redis, or while an older program runs
+	}
 	if ready, err := p.capsReady(ctx); err != nil || !ready {
 		return false, err
 	}

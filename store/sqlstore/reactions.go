@@ -212,7 +212,7 @@ func (x *reacting) settle(ctx context.Context, all []mailed) error {
 			case !there:
 			case home == id && id.Partition == m.place.Partition:
 				x.facts = append(x.facts, journey.Fact{Place: m.place, Number: id.Number, Kind: journey.FactMail, Name: string(m.event), TimeMillis: m.millis, Body: r.mail().Text()})
-			case sluice.WritesNewForms():
+			case sluice.Writes(sluice.JourneyForms):
 				x.forward = append(x.forward, user.Forward{From: m.place.Partition, To: home.Partition, Items: user.AppendUpdate(nil, &user.Update{
 					Op: user.OpMailed, Key: user.Key{Kind: user.KeyUser, Name: home.String()}, ExistingOnly: true, TimeMillis: m.millis, Name: string(m.event), Body: r.mail().Text(),
 				})})

@@ -283,6 +283,20 @@ func (r *round) insideOf(client *http.Client, name, journey string, must bool) s
 	return ""
 }
 
+// why is what a process says of somebody's way through the tour.
+func (r *round) why(who string) string {
+	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, r.peers[0].at+"/v1/journeys/tour/why?user="+who, nil)
+	r.do(err)
+	req.Header.Set("Authorization", "Bearer "+httpRoot)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(res.Body)
+	return string(text)
+}
+
 // occurrence is one time that somebody was in a journey.
 type occurrence struct {
 	journey, who string
@@ -325,12 +339,12 @@ func (r *round) checkJourneys() {
 	}
 	for o, steps := range ways {
 		if wrong := r.wrongWay(o, steps, quit[o.who]); wrong != "" {
-			r.t.Errorf("%s went %s for the %d. time, which %s", o.who, strings.Join(slices.Sorted(maps.Keys(steps)), ", "), o.times+1, wrong)
+			r.t.Errorf("%s went %s for the %d. time, which %s", o.who, strings.Join(slices.Sorted(maps.Keys(steps)), ", "), o.times+1, wrong+": "+r.why(o.who))
 		}
 	}
 	for name := range must {
 		if must[name] && ways[occurrence{"tour", name, 0}]["hello"] != 1 && !quit[name] {
-			r.t.Errorf("%s got %d first mails", name, ways[occurrence{"tour", name, 0}]["hello"])
+			r.t.Errorf("%s got %d first mails: %s", name, ways[occurrence{"tour", name, 0}]["hello"], r.why(name))
 		}
 	}
 	if !r.journeys.scan.IsZero() {

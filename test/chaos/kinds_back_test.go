@@ -33,16 +33,22 @@ func (r *round) putBackRedis(name string) {
 		r.do(node.Kill())
 	}
 	r.lossTo = time.Now() // what is accepted from now on, only the Redis accepts that comes
-	r.ended = map[string]bool{}
-	for _, id := range r.texts("SELECT message FROM sends WHERE state <> 'waiting'") {
-		r.ended[id] = true
-	}
+	r.noteEnded()
 	for i, node := range r.nodes {
 		r.do(copyTree(filepath.Join(r.dir, fmt.Sprintf("%s%d", name, i)), r.redisFiles(i)))
 		r.restart(node)
 	}
 	if r.clustered {
 		r.do(r.cluster.Await(r.ctx))
+	}
+}
+
+// noteEnded notes which mail has ended by the database, when Redis loses what it has.
+func (r *round) noteEnded() {
+	r.t.Helper()
+	r.ended = map[string]bool{}
+	for _, id := range r.texts("SELECT message FROM sends WHERE state <> 'waiting'") {
+		r.ended[id] = true
 	}
 }
 

@@ -20,6 +20,7 @@ func journeyKinds() []kind {
 		{name: "journey-away", journey: true, fits: several, strike: strikeJourneyAway},
 		{name: "journey-cut-off", journey: true, fits: several, strike: strikeCutOff},
 		{name: "journey-redis-back", journey: true, fits: several, losesRedis: true, strike: strikeJourneyRedisBack},
+		{name: "journey-emptied", journey: true, fits: several, losesRedis: true, strike: strikeJourneyEmptied},
 		{name: "journey-sql-back", journey: true, fits: several, strike: strikeSQLBack},
 		{name: "journey-desk", journey: true, fits: several, strike: strikeJourneyDesk},
 		{name: "journey-clock", journey: true, fits: several, strike: strikeJourneyClock},
@@ -95,6 +96,33 @@ func strikeJourneyRedisBack(r *round) {
 	r.snapshotRedis("snapshot")
 	r.rest(500*time.Millisecond, 2*time.Second)
 	r.putBackRedis("snapshot")
+}
+
+// strikeJourneyEmptied kills all processes and empties Redis. An operator starts them again
+// and accepts what is missing: where people are comes from the last checkpoint and the
+// facts since.
+func strikeJourneyEmptied(r *round) {
+	redis, err := flow.Dial(r.ctx, r.nodes[0].URL())
+	r.do(err)
+	defer redis.Close()
+	r.lossFrom = time.Now()
+	r.awaitStored(redis)
+	for _, p := range r.peers {
+		p.kill()
+	}
+	r.lossTo = time.Now()
+	r.noteEnded()
+	for _, node := range r.nodes {
+		client, err := dialNode(node, false)
+		r.do(err)
+		err = client.Do(r.ctx, client.B().Flushall().Build()).Error()
+		client.Close()
+		r.do(err)
+	}
+	r.environ = []string{"SLUICE_ACCEPT_GAPS=true"}
+	for _, p := range r.peers {
+		r.start(p, "")
+	}
 }
 
 // strikeJourneyDesk pauses, resumes and publishes the journey while people come and go.

@@ -68,6 +68,8 @@ type round struct {
 	// attempts are forgotten.
 	ended map[string]bool
 
+	environ []string // of processes that are started from now on
+
 	checks []func() // after the load, at the far end
 
 	journeys *journeyLoad // nil: there are none
@@ -230,7 +232,7 @@ func (r *round) allow(p *peer, yes bool, nodes ...*servers.Redis) {
 // start starts a process and waits until it listens.
 func (r *round) start(p *peer, failpoints string) {
 	r.t.Helper()
-	environ := os.Environ()
+	environ := append(os.Environ(), r.environ...)
 	if failpoints != "" {
 		environ = append(environ, faults.EnvFailpoint+"="+failpoints)
 	}
