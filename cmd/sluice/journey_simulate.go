@@ -44,8 +44,7 @@ func (c *call) journeySimulate(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	o.Ways = slices.DeleteFunc(o.Ways, func(w simulate.Way) bool { return len(w.Moves) == 0 })
-	o.Ways = o.Ways[:min(simulatedWays, len(o.Ways))]
+	o.KeepWays(simulatedWays)
 	if c.given.has("json") {
 		return c.printJSON(o)
 	}
@@ -91,7 +90,7 @@ func (c *call) simulated(ctx context.Context, name string) (*simulate.Input, err
 	if c.given.has("people") {
 		people = c.given.number("people")
 	}
-	in := &simulate.Input{Plan: p, From: from, Until: from.AddDate(0, 0, days), Reactions: c.reactions()}
+	in := &simulate.Input{Plan: p, From: from, Until: from.AddDate(0, 0, days), Reactions: c.reactions(), Caps: c.config.JourneyCaps(), Control: c.config.GlobalControlPercent}
 	if who := c.given.text("who"); who != "" {
 		if in.People, err = c.simulatedUser(ctx, who); err != nil {
 			return nil, err

@@ -72,7 +72,7 @@ func (p *part) openCaps(ctx context.Context, caps []journey.Cap) (err error) {
 	for _, in := range p.journeys {
 		for _, v := range in.versions {
 			for _, m := range v.mails {
-				p.capping.asks = p.capping.asks || m.asks != 0
+				p.capping.asks = p.capping.asks || m.Asks != 0
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func (c *change) askLedger(ctx context.Context, v *version, people []step.Person
 		}
 	}
 	for _, did := range c.out.Mails {
-		if m := v.mails[did.Step]; m != nil && m.asks != 0 {
+		if m := v.mails[did.Step]; m != nil && m.Asks != 0 {
 			choose(&people[did.Person])
 		}
 	}
@@ -188,30 +188,22 @@ func (c *change) askSome(ctx context.Context, people []step.Person) error {
 	return nil
 }
 
-// overCap reports whether a mail would be one too many for a person.
-func (c *change) overCap(number int64, m *mailing, now time.Time) bool {
+// got counts the mails that a person got in the window of a cap.
+func (c *change) got(number int64, byCap int, now time.Time) int {
 	x := &c.part.capping
-	for i := range x.caps {
-		if m.asks&(1<<i) == 0 {
-			continue
-		}
-		t, since := c.tallies[number], now.Add(-x.caps[i].Window).UnixMilli()
-		n := t.counts[i]
-		for _, one := range x.hand[number] {
-			if one.caps&(1<<i) != 0 && t.applied.Before(one.at) && one.millis >= since {
-				n++
-			}
-		}
-		for _, one := range c.made[number] {
-			if one.caps&(1<<i) != 0 {
-				n++
-			}
-		}
-		if n >= x.caps[i].Messages {
-			return true
+	t, since := c.tallies[number], now.Add(-x.caps[byCap].Window).UnixMilli()
+	n := t.counts[byCap]
+	for _, one := range x.hand[number] {
+		if one.caps&(1<<byCap) != 0 && t.applied.Before(one.at) && one.millis >= since {
+			n++
 		}
 	}
-	return false
+	for _, one := range c.made[number] {
+		if one.caps&(1<<byCap) != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // keepMade keeps in hand what a commit has made, and lets go of the oldest.

@@ -7,10 +7,8 @@ import (
 
 	"sluice"
 	"sluice/journey/step"
-	"sluice/lib/jsonscan"
 	"sluice/mail"
 	"sluice/user"
-	"sluice/user/rule"
 )
 
 // mail makes a mail of a person who is at a message step. A person without an address,
@@ -22,25 +20,18 @@ import (
 func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	m := v.mails[did.Step]
 	if m == nil {
-		c.out.LeaveOut(did.Step)
+		c.out.NoMail(did.Step, step.LeftOut)
 		return
 	}
-	known := readRecipient(p.Profile, m.group)
-	if known.email == "" || !known.wants(m) {
-		c.out.LeaveOut(did.Step)
+	moment := c.part.clock.Now()
+	to, why := m.Judge(p.ID, p.Profile, c.part.control, func(byCap int) int { return c.got(p.ID.Number, byCap, moment) })
+	if why != 0 {
+		c.out.NoMail(did.Step, why)
 		return
 	}
-	if m.send.Class == mail.ClassMarketing && inGlobalControl(p.ID, c.part.control) {
-		c.out.Withhold(did.Step)
-		return
-	}
-	if m.asks != 0 && c.overCap(p.ID.Number, m, c.part.clock.Now()) {
-		c.out.Cap(did.Step)
-		return
-	}
-	now := c.part.clock.Now().UnixMilli()
+	now := moment.UnixMilli()
 	s := m.send
-	s.To, s.User = known.email, known.externalID
+	s.To, s.User = to.Email, to.ExternalID
 	if s.User == "" {
 		s.User = p.ID.String()
 	}
@@ -51,8 +42,8 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	s.Message = sluice.NamedMessageID(int64(r.Entered)*1000, mailName(in.number, s.Step, r.Occurrence, namedAs(p, r.Former)), 0)
 	c.part.crowd.made(in, m.lane)
 	in.rate.tokens--
-	if m.counts != 0 && c.part.capping.asks {
-		c.made[p.ID.Number] = append(c.made[p.ID.Number], made{millis: now, caps: m.counts})
+	if m.Counts != 0 && c.part.capping.asks {
+		c.made[p.ID.Number] = append(c.made[p.ID.Number], made{millis: now, caps: m.Counts})
 	}
 	if c.moment(p) > c.part.recovered {
 		c.items = mail.AppendSend(c.items, &s)
@@ -67,55 +58,6 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 // would be made a second time.
 func mailName(journey int64, step string, occurrence uint16, id user.ID) string {
 	return "journey/" + strconv.FormatInt(journey, 10) + "/" + step + "/" + strconv.Itoa(int(occurrence)) + "/" + id.String()
-}
-
-// inGlobalControl reports whether somebody is among so many percent of all people who
-// get no marketing mail of any journey. Who is among 5 percent is among 10 too.
-func inGlobalControl(id user.ID, percent int) bool {
-	return rule.Bucket(id, globalControlSeed) < int64(percent)*100
-}
-
-// globalControlSeed is what buckets of that group are named by. It must never change:
-// people would leave the group and others come into it.
-const globalControlSeed = "control of all journeys"
-
-// recipient is what the profile of a person says about mail.
-type recipient struct {
-	externalID, email string
-	unsubscribed      bool // from marketing mail
-	left              bool // the subscription group of the mail
-}
-
-// wants reports whether the person wants mails of a step.
-func (r *recipient) wants(m *mailing) bool {
-	return !r.left && (m.send.Class != mail.ClassMarketing || !r.unsubscribed)
-}
-
-// readRecipient reads the text of a profile.
-func readRecipient(profile, group string) (r recipient) {
-	for m := jsonscan.Read(profile); m.Next(); {
-		switch m.Key {
-		case "external_id":
-			r.externalID = m.Value.Text()
-		case "fields":
-			for f := jsonscan.Read(m.Value.Raw); f.Next(); {
-				switch f.Key {
-				case "email":
-					r.email = f.Value.Text()
-				case "email_subscribe":
-					r.unsubscribed = f.Value.Text() == "unsubscribed"
-				}
-			}
-		case "groups":
-			for g := jsonscan.Read(m.Value.Raw); group != "" && g.Next(); {
-				if g.Key == group {
-					state := jsonscan.ReadArray(g.Value.Raw)
-					r.left = state.Next() && state.Value.Kind == jsonscan.String && state.Value.Text() == "unsubscribed"
-				}
-			}
-		}
-	}
-	return r
 }
 
 // update has the store change a profile: once, because the item goes with the commit.

@@ -51,13 +51,10 @@ type version struct {
 
 // mailing is what the mails of a step have in common.
 type mailing struct {
+	step.Mailing
 	send         mail.Send // without recipient and times
 	lane         string    // that the mails are queued in
-	group        string    // the subscription group; empty: none
 	latestMillis int64     // how long after it is due a mail may leave
-
-	counts uint64 // a bit for each cap that counts it
-	asks   uint64 // a bit for each cap that may leave it out
 }
 
 // wants reports whether a fact may change where anybody is.
@@ -194,16 +191,8 @@ func (l *Loader) mailing(ctx context.Context, m *plan.Mailing) (*mailing, error)
 	if err != nil {
 		return nil, err
 	}
-	one := &mailing{lane: flow.LaneName(send.Priority, send.Class), group: m.Group, latestMillis: m.LatestSeconds * 1000, send: send}
+	one := &mailing{Mailing: step.MailingOf(m, l.Caps), lane: flow.LaneName(send.Priority, send.Class), latestMillis: m.LatestSeconds * 1000, send: send}
 	one.send.IgnoresCaps = m.IgnoreCaps
-	for i := range l.Caps {
-		if !m.IgnoreCaps && l.Caps[i].Counts(send.Class, send.Tags) {
-			one.counts |= 1 << i
-		}
-	}
-	if send.Class == mail.ClassMarketing {
-		one.asks = one.counts
-	}
 	return one, nil
 }
 

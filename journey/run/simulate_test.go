@@ -11,6 +11,7 @@ import (
 	"sluice/journey"
 	"sluice/journey/plan"
 	"sluice/journey/simulate"
+	"sluice/mail"
 	"sluice/store"
 	"sluice/user"
 )
@@ -44,93 +45,196 @@ exit_when: {event: quit}
 conversions: {name: bought, when: {purchase: "*"}, within: 1d}
 `
 
+// moderatedJourney has what may keep a mail, or a person, back.
+const moderatedJourney = `
+id: moderated
+entry:
+  when: {event: signup}
+  who: {not: {journey: moderated, is: passed, step: twice, branch: then}}
+  again_after: 2h
+  limit: {per_day: 80, total: 150}
+steps:
+  - {id: hello, message: {template: x}, next: pause}
+  - {id: pause, delay: {for: 1h}, next: read}
+  - {id: read, split: {if: {mail: opened, journey: moderated, step: hello, is: less_than_x_days_ago, value: 1}, then: thanks, else: nudge}}
+  - {id: thanks, message: {template: x}, next: draw}
+  - {id: nudge, message: {template: x, ignore_caps: true}, next: draw}
+  - id: draw
+    random: {paths: [{name: a, weight: 60, next: twice}, {name: none, weight: 40, next: exit}]}
+  - {id: twice, split: {if: {and: [{mail: opened, step: nudge, journey: moderated, is: does_not_exist}, {journey: moderated, is: passed, step: nudge}]}, then: later, else: later}}
+  - {id: later, delay: {for: 4h}, next: last}
+  - {id: last, message: {template: x}}
+quiet: {from: "20:00", to: "06:00"}
+limits: {per_minute: 60000}
+exit_when: {event: quit}
+`
+
 // TestTheSimulationIsTheEngine: the same journey, people and happenings come to the same
 // counts of each step and the same mails of each person, in a simulation and by the
 // engine under a clock that the test moves. Rules ask for the context before a wait and
 // behind it.
 func TestTheSimulationIsTheEngine(t *testing.T) {
-	const people, moments, every = 90, 288, 10 * time.Minute
-	b := newBed(t, people)
-	b.publish(comparedJourney)
-	_, p, err := plan.LoadYAML(comparedJourney, b.loader().database().Env(t.Context()))
-	if err != nil {
-		t.Fatal(err)
+	f, want := newBed(t, comparedPeople).compare(comparedJourney)
+	if f.counts["journey/compared/hello/held"] == 0 || want.Converted[0].People == 0 || f.counts["journey/compared/early/passed/then"] == 0 {
+		t.Errorf("nobody is held, converts, or has a context before the wait: %v", f.counts)
 	}
-	from := b.clock.Now()
-	in := simulate.Input{Plan: p, From: from, Until: from.Add(moments * every)}
-	for n := range people {
-		in.People = append(in.People, simulate.Person{Name: fmt.Sprint(n), ID: user.ID{Number: int64(n) + 1}, Profile: profileOf(n + 1)})
-		in.Samples = append(in.Samples, n)
-	}
-	random := rand.New(rand.NewPCG(11, 12))
-	names := []string{"signup", "signup", "click", "click", "ask", "quit"}
-	for m := range moments {
-		for range 4 {
-			f := journey.Fact{Kind: journey.FactEvent, Name: names[random.IntN(len(names))], Body: fmt.Sprintf(`{"n":%d}`, random.IntN(5))}
-			if random.IntN(6) == 0 {
-				f = journey.Fact{Kind: journey.FactPurchase, Name: "shoe", Body: `{}`}
-			}
-			in.Happenings = append(in.Happenings, simulate.Happening{Person: random.IntN(people), At: from.Add(time.Duration(m) * every), Fact: f})
+}
+
+// So it is with caps, the control group of all journeys, quiet hours, a rate, limits of
+// the entry, and rules that ask about mail and about the way before.
+func TestTheSimulationIsTheEngineInAllModeration(t *testing.T) {
+	b := newBed(t, comparedPeople)
+	b.named(comparedPeople)
+	b.control = 20
+	// No moment is a whole window behind another: the rate has people wait for a moment.
+	b.caps = []journey.Cap{{Name: "two", Class: mail.ClassMarketing, Messages: 2, Window: 24*time.Hour - 5*time.Minute}}
+	f, _ := b.compare(moderatedJourney)
+	for _, name := range []string{"thanks/capped", "last/capped", "hello/withheld", "hello/limited", "read/passed/then", "read/passed", "draw/passed/none", "later/exited", "twice/passed/then", "twice/passed"} {
+		if f.counts["journey/moderated/"+name] == 0 {
+			t.Errorf("none is %s: this compares too little", name)
 		}
 	}
-	want, err := simulate.Run(t.Context(), in)
+}
+
+// comparedPeople live through so many moments, ten minutes apart.
+const (
+	comparedPeople  = 90
+	comparedMoments = 288
+	comparedEvery   = 10 * time.Minute
+)
+
+// compare has a simulation and the engine carry a journey out, and compares them.
+func (b *bed) compare(text string) (found, *simulate.Outcome) {
+	b.Helper()
+	b.publish(text)
+	_, p, err := plan.LoadYAML(text, b.loader().database().Env(b.Context()))
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	b.happen(&in, moments, every)
+	in := b.comparedInput(p)
+	want, err := simulate.Run(b.Context(), in)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.happen(&in)
 	f := b.read()
+	is := func(name string, want int) {
+		b.Helper()
+		if got := f.counts["journey/"+p.ID+"/"+name]; got != int64(want) {
+			b.Errorf("%s: %d, in the simulation %d", name, got, want)
+		}
+	}
+	is(p.Steps[0].ID+"/held", want.Held)
+	is(p.Steps[0].ID+"/limited", want.NotLetIn)
 	for i := range want.Steps {
 		s := &want.Steps[i]
-		name := "journey/compared/" + s.ID
-		passed := f.counts[name+"/passed"]
-		for _, path := range s.Paths {
-			got := f.counts[name+"/passed/"+path.Name]
-			if passed += got; got != int64(path.Passed) && f.counts[name+"/passed"] != int64(path.Passed) {
-				t.Errorf("%s: %d went %s, %d in the simulation", s.ID, got, path.Name, path.Passed)
-			}
+		is(s.ID+"/entered", s.Entered)
+		is(s.ID+"/exited", s.Exited)
+		is(s.ID+"/left_out", s.LeftOut)
+		is(s.ID+"/capped", s.Capped)
+		is(s.ID+"/withheld", s.Withheld)
+		others := s.Passed
+		for n := range p.Steps[i].Paths {
+			is(s.ID+"/passed/"+s.Paths[n].Name, s.Paths[n].Passed)
+			others -= s.Paths[n].Passed
 		}
-		if f.counts[name+"/entered"] != int64(s.Entered) || passed != int64(s.Passed) || f.counts[name+"/exited"] != int64(s.Exited) {
-			t.Errorf("%s: %d entered, %d passed, %d exited; in the simulation %d, %d, %d", s.ID, f.counts[name+"/entered"], passed, f.counts[name+"/exited"], s.Entered, s.Passed, s.Exited)
-		}
+		is(s.ID+"/passed", others)
 	}
-	if n := f.counts["journey/compared/hello/held"]; n != int64(want.Held) || n == 0 {
-		t.Errorf("%d are in the control group, %d in the simulation", n, want.Held)
+	for _, c := range want.Converted {
+		is("converted/"+c.Name, c.People)
+		is("held_converted/"+c.Name, c.Held)
 	}
-	if c := want.Converted[0]; f.counts["journey/compared/converted/bought"] != int64(c.People) || f.counts["journey/compared/held_converted/bought"] != int64(c.Held) || c.People == 0 {
-		t.Errorf("%v conversions, in the simulation %+v", f.counts, c)
-	}
-	if f.counts["journey/compared/early/passed/then"] == 0 {
-		t.Error("nobody's context was known before the wait")
-	}
-	for n := range people {
+	for n := range in.People {
 		var steps []string
 		for _, m := range want.Ways[n].Moves {
 			if m.What == "mail" {
 				steps = append(steps, m.Step)
 			}
 		}
-		if got := f.steps[fmt.Sprintf("u%d@example.com", n+1)]; !slices.Equal(got, steps) {
-			t.Errorf("person %d has the mails %v, in the simulation %v", n+1, got, steps)
+		if got := f.steps[profileAddress(n+1)]; !slices.Equal(got, steps) {
+			b.Errorf("person %d has the mails %v, in the simulation %v", n+1, got, steps)
 		}
 	}
+	return f, want
+}
+
+// comparedInput has people do things by chance. Between two moments somebody opens the
+// last mail of a step.
+func (b *bed) comparedInput(p *plan.Plan) simulate.Input {
+	from := b.clock.Now()
+	in := simulate.Input{Plan: p, From: from, Until: from.Add(comparedMoments * comparedEvery), Caps: b.caps, Control: b.control}
+	for n := range comparedPeople {
+		in.People = append(in.People, simulate.Person{Name: fmt.Sprint(n), ID: user.ID{Number: int64(n) + 1}, Profile: profileOf(n + 1)})
+		in.Samples = append(in.Samples, n)
+	}
+	random := rand.New(rand.NewPCG(11, 12))
+	names := []string{"signup", "signup", "click", "click", "ask", "quit"}
+	for m := range comparedMoments {
+		at := from.Add(time.Duration(m) * comparedEvery)
+		for range 4 {
+			f := journey.Fact{Kind: journey.FactEvent, Name: names[random.IntN(len(names))], Body: fmt.Sprintf(`{"n":%d}`, random.IntN(5))}
+			if random.IntN(6) == 0 {
+				f = journey.Fact{Kind: journey.FactPurchase, Name: "shoe", Body: `{}`}
+			}
+			in.Happenings = append(in.Happenings, simulate.Happening{Person: random.IntN(comparedPeople), At: at, Fact: f})
+		}
+		for _, step := range []string{"hello", "hello", "hello", "nudge"} {
+			f := journey.Fact{Kind: journey.FactMail, Name: string(journey.MailOpened), Body: (&journey.Mailed{Journey: p.ID, Step: step}).Text()}
+			in.Happenings = append(in.Happenings, simulate.Happening{Person: random.IntN(comparedPeople), At: at.Add(comparedEvery / 2), Fact: f})
+		}
+	}
+	return in
 }
 
 // happen has the engine go through the moments of a simulation.
-func (b *bed) happen(in *simulate.Input, moments int, every time.Duration) {
+func (b *bed) happen(in *simulate.Input) {
 	b.Helper()
 	next := 0
-	for m := range moments + 1 {
-		now := in.From.Add(time.Duration(m) * every)
+	for m := range comparedMoments + 1 {
+		now := in.From.Add(time.Duration(m) * comparedEvery)
 		b.clock.Move(now.Sub(b.clock.Now()))
-		var facts []journey.Fact
+		var e store.Effect
 		for ; next < len(in.Happenings) && !in.Happenings[next].At.After(now); next++ {
-			f := in.Happenings[next].Fact
-			f.Place, f.Number, f.TimeMillis = sluice.Place{Position: sluice.Position{Major: 1, Minor: uint64(next) + 1}}, in.People[in.Happenings[next].Person].ID.Number, now.UnixMilli()
-			facts = append(facts, f)
+			h := &in.Happenings[next]
+			f := h.Fact
+			f.Place, f.Number, f.TimeMillis = sluice.Place{Position: sluice.Position{Major: 1, Minor: uint64(next) + 1}}, in.People[h.Person].ID.Number, h.At.UnixMilli()
+			if f.Kind == journey.FactMail {
+				e.Reactions = append(e.Reactions, b.opened(f)...)
+			} else {
+				e.JourneyFacts = append(e.JourneyFacts, f)
+			}
 		}
-		b.apply(&store.Effect{JourneyFacts: facts})
-		b.passes(b.open())
+		b.apply(&e)
+		p := b.open()
+		for b.passes(p); waitForRate(p, now); {
+			b.passes(p)
+		}
+		b.stored(everything)
 	}
+}
+
+// waitForRate reports whether somebody waits for the rate of a journey by now.
+func waitForRate(p *part, now time.Time) bool {
+	return slices.ContainsFunc(p.journeys, func(in *inside) bool { return in.perMinute > 0 && in.rate.dues.next() <= uint32(now.Unix()) })
+}
+
+// opened is that the person of a fact opens the last mail of its step, if there is any.
+func (b *bed) opened(f journey.Fact) (all []mail.Reaction) {
+	b.Helper()
+	rows, err := b.store.UserSends(b.Context(), user.ID{Number: f.Number}, mail.SendKey{}, 100)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var last mail.SendRow
+	for _, r := range rows {
+		if r.Step == journey.ReadMailed(f.Body).Step && r.AcceptedMillis > last.AcceptedMillis {
+			last = r
+		}
+	}
+	if last.Message != "" {
+		all = append(all, mail.Reaction{SendKey: mail.SendKey{Message: last.Message}, TimeMillis: f.TimeMillis, Place: f.Place})
+	}
+	return all
 }
 
 // TestAPublishInTheMiddleOfARun: a run that is under way when another version is published

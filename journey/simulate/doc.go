@@ -3,6 +3,7 @@
 // keeps all in memory. Nothing is mailed and nothing is stored.
 //
 // What people do is handed in too, or made up (Habit). What they do with the mail of the
-// journey is made up (Reactions): its triggers are told. Rules that ask what somebody did
-// with mail before find nothing. Frequency caps are not applied.
+// journey is made up (Reactions). Its triggers are told, and rules find it. Rules that
+// ask about other journeys and their mail find nothing. Caps count the mail of this
+// journey alone.
 package simulate

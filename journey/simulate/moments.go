@@ -2,10 +2,12 @@ package simulate
 
 import (
 	"container/heap"
+	"math"
 	"time"
 
 	"sluice/journey"
 	"sluice/journey/plan"
+	"sluice/journey/step"
 	"sluice/user/profile"
 )
 
@@ -106,7 +108,12 @@ func (r *runner) release(now time.Time) error {
 	for i := range r.schedules {
 		s := r.schedules[i]
 		if !s.at.After(now) {
-			if err := r.enter(s.who, now, r.in.Plan.Entry.PerRun); err != nil {
+			if most := r.in.Plan.Entry.PerRun; most > 0 {
+				r.runRoom = int(most)
+			}
+			err := r.enter(s.who, now)
+			r.runRoom = math.MaxInt
+			if err != nil {
 				return err
 			}
 			var ok bool
@@ -120,37 +127,21 @@ func (r *runner) release(now time.Time) error {
 	return nil
 }
 
-// enter lets people in who may enter, at most so many (0: any number).
-func (r *runner) enter(who []int32, now time.Time, atMost int64) error {
+// enter lets people in who may enter.
+func (r *runner) enter(who []int32, now time.Time) error {
 	may := make([]int32, 0, len(who))
 	for _, i := range who {
-		if r.journey.MayEnter(&r.these([]int32{i})[0], now) {
+		if r.journey.MayEnter(&step.Person{Record: r.records[i], Profile: r.profiles[i]}, now) {
 			may = append(may, i)
 		}
 	}
-	before := r.total.Entered
-	for len(may) > 0 {
-		room := r.room(now)
-		if atMost > 0 {
-			room = min(room, int(atMost)-(r.total.Entered-before))
-		}
-		if room <= 0 {
-			r.total.NotLetIn += len(may)
-			return nil
-		}
-		some := may[:min(len(may), room)]
-		may = may[len(some):]
-		err := r.inBatches(some, func(batch []int32) error {
-			if _, err := r.journey.Enter(r.these(batch), now, &r.out); err != nil {
-				return err
-			}
-			return r.settle(batch, now)
-		})
-		if err != nil {
+	return r.inBatches(may, func(batch []int32) error {
+		if _, err := r.walk().Enter(r.these(batch), now, &r.out); err != nil {
 			return err
 		}
-	}
-	return nil
+		r.settle(batch, now)
+		return nil
+	})
 }
 
 // room is how many may enter by now.
@@ -180,24 +171,18 @@ func (r *runner) tell(h *Happening, now time.Time) error {
 	if h.Person < 0 || h.Person >= len(r.in.People) {
 		return nil
 	}
+	r.reacted(h)
 	r.profiles[h.Person] = changed(r.profiles[h.Person], &h.Fact, now)
 	if h.Fact.Kind == 0 {
 		return r.call(h, now)
 	}
-	if err := r.told(h, now); err != nil {
-		return err
-	}
-	return r.follow(now)
+	return r.told(h, now)
 }
 
 // call is a call of the API.
 func (r *runner) call(h *Happening, now time.Time) error {
-	i := int32(h.Person)
-	if !r.journey.MayEnter(&r.these([]int32{i})[0], now) {
-		return nil
-	}
 	r.context = h.Fact.Body // the engine knows it until the person waits, too
-	err := r.enter([]int32{i}, now, 0)
+	err := r.enter([]int32{int32(h.Person)}, now)
 	r.context = ""
 	return err
 }
@@ -206,18 +191,14 @@ func (r *runner) call(h *Happening, now time.Time) error {
 func (r *runner) told(h *Happening, now time.Time) error {
 	i := int32(h.Person)
 	state := r.records[i].State
-	outside := state == journey.StateNone || state == journey.StateFinished || state == journey.StateExited
-	if outside && r.room(now) <= 0 {
-		r.total.NotLetIn++
-		return nil
-	}
 	p := r.these([]int32{i})[0]
-	if outside {
+	if state == journey.StateNone || state == journey.StateFinished || state == journey.StateExited {
 		p.Given.Context = h.Fact.Properties()
 	}
-	came, err := r.journey.Fact(&p, &h.Fact, now, &r.out)
+	came, err := r.walk().Fact(&p, &h.Fact, now, &r.out)
 	if err != nil || !came {
 		return err
 	}
-	return r.settle([]int32{i}, now)
+	r.settle([]int32{i}, now)
+	return nil
 }

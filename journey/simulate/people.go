@@ -86,7 +86,7 @@ func buy(p *profile.Profile, f *journey.Fact, ms int64) {
 }
 
 // update changes a profile as a step says. What it changes is a fact like others.
-func (r *runner) update(person, at int, now time.Time) {
+func (r *runner) update(person int32, at int, now time.Time) {
 	before, err := profile.Parse(r.profiles[person])
 	if err != nil {
 		return
@@ -105,7 +105,7 @@ func (r *runner) update(person, at int, now time.Time) {
 		}
 	}
 	if body != "" {
-		r.later = append(r.later, Happening{Person: person, At: now, Fact: journey.Fact{Kind: journey.FactAttributes, Body: "{" + body[1:] + "}"}})
+		r.follows(person, now.Add(receivedAfter), journey.Fact{Kind: journey.FactAttributes, Body: "{" + body[1:] + "}"})
 	}
 }
 

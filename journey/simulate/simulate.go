@@ -1,8 +1,10 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +21,10 @@ const (
 	MaxHappenings = 10_000_000
 	MaxSamples    = 100
 	MaxDays       = 3 * 366
+
+	// MaxFollowing is how many facts may follow from mails and updates. More come of a
+	// journey that lets people in again by what it does itself.
+	MaxFollowing = 10_000_000
 )
 
 // Person is somebody who takes part.
@@ -45,6 +51,11 @@ type Input struct {
 	Happenings  []Happening // in any order; those outside of the time are left out
 	Samples     []int       // indexes of people whose ways are told
 	Reactions   Reactions
+
+	Caps    []journey.Cap
+	Control int // percent of all people who get no marketing mail of any journey
+
+	MaxFollowing int // fewer than the bound of that name; 0: that
 }
 
 // Outcome is what came of it.
@@ -70,8 +81,13 @@ type StepCounts struct {
 	Exited  int           `json:"exited"`
 	Waiting int           `json:"waiting"` // at the end
 	Mails   int           `json:"mails"`
-	LeftOut int           `json:"left_out"` // mails, for quiet hours; these people passed
-	Paths   []PathCounts  `json:"paths"`
+
+	// Mails that were not made. These people passed.
+	LeftOut  int `json:"left_out"` // quiet hours, or there is no address, or it is not wanted
+	Capped   int `json:"capped"`
+	Withheld int `json:"withheld"` // from the control group of all journeys
+
+	Paths []PathCounts `json:"paths"`
 }
 
 // PathCounts is how many went a way out of a step that has several.
@@ -112,22 +128,32 @@ type Move struct {
 type runner struct {
 	in       *Input
 	journey  *step.Journey
+	holding  *step.Journey // the same, but that people stay at message steps
+	now      time.Time
 	records  []journey.Record
 	profiles []string
 	context  string // with which the call that is carried out lets a person in
 
 	dues      dues
 	schedules []schedule
-	next      int         // of the happenings
-	later     []Happening // what follows from updates, at the same moment
+	next      int // of the happenings
 	reactions reactions
+	pace      pace
+
+	mailings []step.Mailing   // by step
+	mailed   []journey.Mailed // the same
+	got      [][]got          // by person, the oldest first; nil: nobody asks
+	ways     [][]int          // by person; nil: nobody asks
 
 	sampled map[int32]*Way
 	people  []step.Person
+	befores []journey.Record // of people who were decided about
 	out     step.Result
+	unmade  []step.Count // mails of a decision
 
 	today     int64 // of today's entries
 	enteredOn int
+	runRoom   int // of a run of a schedule
 	total     Outcome
 	counts    map[step.Count]int
 }
@@ -147,7 +173,7 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 	}
 	in.Happenings = slices.Clone(in.Happenings)
 	slices.SortStableFunc(in.Happenings, func(a, b Happening) int { return a.At.Compare(b.At) })
-	r := &runner{in: &in, journey: j, records: make([]journey.Record, len(in.People)), profiles: make([]string, len(in.People)),
+	r := &runner{in: &in, journey: j, holding: j.Paused(), runRoom: math.MaxInt, records: make([]journey.Record, len(in.People)), profiles: make([]string, len(in.People)),
 		sampled: make(map[int32]*Way), counts: make(map[step.Count]int)}
 	for i := range in.People {
 		r.profiles[i] = in.People[i].Profile
@@ -161,7 +187,9 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 	for r.next < len(in.Happenings) && in.Happenings[r.next].At.Before(in.From) {
 		r.next++
 	}
+	r.prepareMail()
 	r.plan()
+	r.out.Room = func(want int) (int, error) { return max(min(want, r.room(r.now), r.runRoom), 0), nil }
 	if err := r.run(ctx); err != nil {
 		return nil, fmt.Errorf("simulate journey: %w", err)
 	}
@@ -177,6 +205,10 @@ func (r *runner) run(ctx context.Context) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
+		if most := cmp.Or(r.in.MaxFollowing, MaxFollowing); r.reactions.made > most {
+			return fmt.Errorf("more than %d things follow from mails and updates of the journey: does it let people in again by what it does itself? Set entry.again_after, or simulate fewer people or days", most)
+		}
+		r.now = now
 		for ; r.next < len(r.in.Happenings) && !r.in.Happenings[r.next].At.After(now); r.next++ {
 			if err := r.tell(&r.in.Happenings[r.next], now); err != nil {
 				return err
@@ -189,6 +221,9 @@ func (r *runner) run(ctx context.Context) error {
 			return err
 		}
 		if err := r.goOn(r.dues.until(now), now); err != nil {
+			return err
+		}
+		if err := r.goOnPaced(now); err != nil {
 			return err
 		}
 	}
@@ -210,25 +245,44 @@ func (r *runner) moment() (next time.Time, ok bool) {
 	if r.reactions.Len() > 0 {
 		earlier(r.reactions.all[0].At)
 	}
+	if len(r.pace.queue) > 0 {
+		earlier(r.pace.next(r.in.Plan.PerMinute))
+	}
 	for i := range r.schedules {
 		earlier(r.schedules[i].at)
 	}
 	return next, ok
 }
 
-// goOn lets those go on who are due still: others have moved meanwhile.
+// goOn lets people go on who are due. Those whom the rate of mails decides about wait
+// for it.
 func (r *runner) goOn(due []int32, now time.Time) error {
 	slices.Sort(due) // in the order of the profiles, and each once
-	due = slices.Compact(due)
-	due = slices.DeleteFunc(due, func(i int32) bool {
-		rec := &r.records[i]
-		return !rec.Waits() || int64(rec.Due) > now.Unix()
+	due = slices.DeleteFunc(slices.Compact(due), func(i int32) bool {
+		paced := r.isDue(i, now) && r.paces(i)
+		if paced {
+			r.pace.queue = append(r.pace.queue, i)
+		}
+		return paced
 	})
-	return r.inBatches(due, func(some []int32) error {
-		if err := r.journey.Due(r.these(some), now, &r.out); err != nil {
+	return r.move(due, now, r.walk())
+}
+
+// isDue reports whether a person is due still: others have moved meanwhile.
+func (r *runner) isDue(person int32, now time.Time) bool {
+	rec := &r.records[person]
+	return rec.Waits() && int64(rec.Due) <= now.Unix()
+}
+
+// move lets those of some people go on who are due.
+func (r *runner) move(some []int32, now time.Time, walk *step.Journey) error {
+	some = slices.DeleteFunc(some, func(i int32) bool { return !r.isDue(i, now) })
+	return r.inBatches(some, func(some []int32) error {
+		if err := walk.Due(r.these(some), now, &r.out); err != nil {
 			return err
 		}
-		return r.settle(some, now)
+		r.settle(some, now)
+		return nil
 	})
 }
 
@@ -257,56 +311,50 @@ func (r *runner) inBatches(all []int32, f func([]int32) error) error {
 func (r *runner) these(some []int32) []step.Person {
 	r.people = r.people[:0]
 	for _, i := range some {
-		p := step.Person{ID: r.in.People[i].ID, Record: r.records[i], Profile: r.profiles[i]}
-		p.Given.Context = r.context
+		p := step.Person{ID: r.in.People[i].ID, Record: r.records[i], Profile: r.profiles[i], Ways: r.waysOf(i)}
+		p.Given.Context, p.Given.Known = r.context, r.known(i, r.now)
 		r.people = append(r.people, p)
 	}
 	return r.people
 }
 
-// settle takes over what was decided about some people, and tells what follows.
-func (r *runner) settle(some []int32, now time.Time) error {
+// settle takes over what was decided about some people, and has follow what follows.
+func (r *runner) settle(some []int32, now time.Time) {
+	r.befores = r.befores[:0]
 	for n, i := range some {
 		before := r.records[i]
+		r.befores = append(r.befores, before)
 		r.records[i] = r.out.Records[n]
 		if rec := &r.records[i]; rec.Waits() && *rec != before {
 			r.dues.add(rec.Due, i)
 		}
+	}
+	r.keepWays(some, r.befores)
+	r.judge(some, now)
+	for n, i := range some {
 		if way := r.sampled[i]; way != nil {
-			r.note(way, i, &before, now)
+			r.note(way, i, &r.befores[n], now)
 		}
 	}
 	entered := r.out.Counts[step.Count{Step: 0, Path: -1, What: step.Entered}] + r.out.Counts[step.Count{Step: 0, Path: -1, What: step.Held}]
 	r.total.Entered += entered
+	r.runRoom -= entered
 	r.enteredToday(now, entered)
 	for c, n := range r.out.Counts {
 		r.counts[c] += n
 	}
+	r.pace.tokens -= float64(len(r.out.Mails))
 	for _, did := range r.out.Mails {
 		r.total.Mails++
 		r.counts[step.Count{Step: did.Step, Path: -1, What: whatMail}]++
-		r.mailed(some[did.Person], did.Step, now)
 	}
 	for _, did := range r.out.Updates {
-		r.update(int(some[did.Person]), did.Step, now)
+		r.update(some[did.Person], did.Step, now)
 	}
-	return r.follow(now)
 }
 
 // whatMail counts mails among what package step counts.
 const whatMail step.What = 200
-
-// follow tells what follows from updates: they are facts like others.
-func (r *runner) follow(now time.Time) error {
-	for len(r.later) > 0 {
-		h := r.later[0]
-		r.later = r.later[1:]
-		if err := r.told(&h, now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // outcome sums up.
 func (r *runner) outcome() *Outcome {
@@ -315,7 +363,7 @@ func (r *runner) outcome() *Outcome {
 		s := &r.in.Plan.Steps[i]
 		count := func(path int, what step.What) int { return r.counts[step.Count{Step: i, Path: path, What: what}] }
 		c := StepCounts{ID: s.ID, Kind: s.Kind, Entered: count(-1, step.Entered), Exited: count(-1, step.Exited), Mails: count(-1, whatMail),
-			LeftOut: count(-1, step.LeftOut), Passed: count(-1, step.Passed)}
+			LeftOut: count(-1, step.LeftOut), Capped: count(-1, step.Capped), Withheld: count(-1, step.Withheld), Passed: count(-1, step.Passed)}
 		others := c.Passed
 		for n := range s.Paths {
 			c.Paths = append(c.Paths, PathCounts{s.Paths[n].Name, count(n, step.Passed)})
@@ -326,6 +374,7 @@ func (r *runner) outcome() *Outcome {
 		}
 		o.Steps = append(o.Steps, c)
 	}
+	o.NotLetIn = r.counts[step.Count{Step: 0, Path: -1, What: step.Limited}]
 	o.Held = r.counts[step.Count{Step: 0, Path: -1, What: step.Held}]
 	for i := range r.records {
 		switch rec := &r.records[i]; rec.State {
@@ -358,6 +407,14 @@ func (o *Outcome) String() string {
 	for i := range o.Steps {
 		s := &o.Steps[i]
 		fmt.Fprintf(&b, "%-24s %-10s %9d %9d %9d %9d %9d\n", s.ID, s.Kind, s.Entered, s.Passed, s.Exited, s.Waiting, s.Mails)
+		for _, no := range []struct {
+			mail string
+			n    int
+		}{{"left out", s.LeftOut}, {"capped", s.Capped}, {"withheld", s.Withheld}} {
+			if no.n > 0 {
+				fmt.Fprintf(&b, "  %-33s %49d\n", no.mail, no.n)
+			}
+		}
 		for _, p := range s.Paths {
 			fmt.Fprintf(&b, "  %-33s %19d\n", p.Name, p.Passed)
 		}

@@ -81,6 +81,9 @@ func month(t testing.TB, name string, people int) Input {
 	return in
 }
 
+// wanting are people who want mail.
+var wanting = map[string][]string{"email_subscribe": {""}}
+
 // Nobody is lost and nobody goes two ways: at each step as many leave it or are in it
 // as came to it, those who passed took one path each, and in all as many are somewhere
 // as entered. Two runs are the same.
@@ -103,7 +106,7 @@ func TestNobodyIsLost(t *testing.T) {
 			if len(s.Paths) > 0 && paths != s.Passed {
 				t.Errorf("%s: %s was passed by %d, by its paths by %d", name, s.ID, s.Passed, paths)
 			}
-			if s.Kind == plan.StepMessage && s.Mails+s.LeftOut != s.Passed {
+			if s.Kind == plan.StepMessage && s.Mails+s.LeftOut+s.Capped+s.Withheld != s.Passed {
 				t.Errorf("%s: %s was passed by %d, with %d mails", name, s.ID, s.Passed, s.Mails)
 			}
 		}
@@ -164,7 +167,7 @@ id: a
 entry: {when: {at: "2026-12-01 09:00", every: day, zone: user}, again_after: 0s, limit: {total: 6}}
 steps: [{id: s, message: {template: x}}]
 `)
-	people := (&Crowd{People: 4, SeenBefore: monday, Attributes: map[string][]string{"time_zone": {`"Asia/Tokyo"`}}}).Make()
+	people := (&Crowd{People: 4, SeenBefore: monday, Attributes: map[string][]string{"time_zone": {`"Asia/Tokyo"`}, "email_subscribe": {""}}}).Make()
 	o := simulated(t, Input{Plan: p, From: monday, Until: monday.Add(5 * day), People: people, Samples: []int{0}})
 	if o.Entered != 6 || o.NotLetIn == 0 || o.Mails != 6 {
 		t.Errorf("%s", o)
@@ -294,7 +297,7 @@ func TestChangesOfAttributes(t *testing.T) {
 		"attribute: plan, path: [a]": 0,
 	} {
 		p := compiled(t, "{id: a, entry: {when: {"+trigger+"}}, steps: [{id: m, message: {template: x}}]}")
-		in := Input{Plan: p, From: monday, Until: monday.Add(day), People: (&Crowd{People: 4, SeenBefore: monday}).Make()}
+		in := Input{Plan: p, From: monday, Until: monday.Add(day), People: (&Crowd{People: 4, SeenBefore: monday, Attributes: wanting}).Make()}
 		for i, body := range []string{`{"plan":["free","gold"]}`, `{"plan":[null,"gold"]}`, `{"plan":["gold",null]}`, `{"plan":["gold","gold"]}`} {
 			in.Happenings = append(in.Happenings, Happening{i, monday, journey.Fact{Kind: journey.FactAttributes, Body: body}})
 		}
@@ -322,7 +325,7 @@ steps:
       otherwise: exit
 `)
 	const people = 4000
-	crowd := Crowd{People: people, Seed: 3, SeenBefore: monday}
+	crowd := Crowd{People: people, Seed: 3, SeenBefore: monday, Attributes: wanting}
 	in := Input{Plan: p, From: monday, Until: monday.Add(30 * day), People: crowd.Make()}
 	for i := range people {
 		in.Happenings = append(in.Happenings, Happening{i, monday.Add(time.Hour), event("go", "")})
@@ -341,4 +344,82 @@ steps:
 			t.Errorf("%+v: %.3f clicked, %.3f only opened, %d mails", c, clicked, opened, o.Mails)
 		}
 	}
+}
+
+// A journey that lets people in again by its own mail, or its own update, goes on in time,
+// and is refused when it comes to too much.
+func TestAJourneyThatCallsItself(t *testing.T) {
+	for _, own := range []string{
+		"{id: a, entry: {when: [{event: go}, {mail: received, journey: a}], again_after: 0s}, steps: [{id: m, message: {template: x}}]}",
+		"{id: a, entry: {when: [{event: go}, {attribute: n}], again_after: 0s}, steps: [{id: u, update: {attributes: {n: {inc: 1}}}, next: m}, {id: m, message: {template: x}}]}",
+	} {
+		in := Input{Plan: compiled(t, own), From: monday, Until: monday.Add(time.Minute), People: (&Crowd{People: 1, SeenBefore: monday, Attributes: wanting}).Make(),
+			Happenings: []Happening{{0, monday, event("go", "")}}}
+		if o := simulated(t, in); o.Mails != 61 {
+			t.Errorf("%d mails in a minute and its last second, want one a second:\n%s", o.Mails, o)
+		}
+		in.Until, in.MaxFollowing = monday.Add(day), 1000
+		if _, err := Run(t.Context(), in); err == nil || !strings.Contains(err.Error(), "more than 1000 things follow") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// The rate of a journey has people wait at its messages, and at nothing else.
+func TestRates(t *testing.T) {
+	p := compiled(t, `
+id: a
+entry: {when: {api: true}}
+steps:
+  - {id: s, split: {if: {field: language, is: equals, value: de}, then: m, else: d}}
+  - {id: m, message: {template: x}}
+  - {id: d, delay: {for: 1m}}
+limits: {per_minute: 60}
+`)
+	const people = 200
+	german := map[string][]string{"language": {`"de"`, `"en"`}, "email_subscribe": {""}}
+	in := Input{Plan: p, From: monday, Until: monday.Add(30 * time.Second), People: (&Crowd{People: people, Seed: 1, SeenBefore: monday, Attributes: german}).Make()}
+	for i := range people {
+		in.Happenings = append(in.Happenings, Happening{i, monday, journey.Fact{}})
+	}
+	o := simulated(t, in)
+	if m, d := &o.Steps[1], &o.Steps[2]; m.Mails < 28 || m.Mails > 31 || m.Waiting != m.Entered-m.Mails || d.Entered+m.Entered != people {
+		t.Errorf("after half a minute:\n%s", o)
+	}
+	in.Until = monday.Add(10 * time.Minute)
+	if o := simulated(t, in); o.Finished != people || o.Mails != o.Steps[1].Entered {
+		t.Errorf("after ten minutes:\n%s", o)
+	}
+}
+
+// Caps and the control group of all journeys keep mail back, and a way says why.
+func TestWhyThereIsNoMail(t *testing.T) {
+	p := compiled(t, `
+id: a
+entry: {when: {api: true}, again_after: 0s}
+steps: [{id: m, message: {template: x}}]
+`)
+	in := Input{Plan: p, From: monday, Until: monday.Add(3 * day), Samples: []int{0}, Caps: []journey.Cap{{Messages: 2, Window: day}},
+		People: (&Crowd{People: 1, SeenBefore: monday, Attributes: wanting}).Make()}
+	for hour := range 26 {
+		in.Happenings = append(in.Happenings, Happening{0, monday.Add(time.Duration(hour) * time.Hour), journey.Fact{}})
+	}
+	says := func(want string) {
+		t.Helper()
+		o := simulated(t, in)
+		for _, m := range o.Ways[0].Moves {
+			if m.What == "no mail: "+want {
+				return
+			}
+		}
+		t.Errorf("nothing says %q:\n%s", want, o)
+	}
+	if o := simulated(t, in); o.Mails != 3 || o.Steps[0].Capped != 23 {
+		t.Errorf("want two mails of the first day and one of the second:\n%s", o)
+	}
+	says("as many as caps allow were got")
+	in.Control = 100
+	says("in the control group of all journeys")
+	in.People = (&Crowd{People: 1, SeenBefore: monday, Attributes: map[string][]string{"email_subscribe": {`"unsubscribed"`}}}).Make()
+	says("there is no address, or it is not wanted")
 }

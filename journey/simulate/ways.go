@@ -1,12 +1,33 @@
 package simulate
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"sluice/journey"
 	"sluice/journey/plan"
 	"sluice/journey/step"
 )
+
+// KeepWays keeps the first ways that differ, so many at most. Those of people who never
+// entered are left out.
+func (o *Outcome) KeepWays(most int) {
+	seen := make(map[string]bool)
+	o.Ways = slices.DeleteFunc(o.Ways, func(w Way) bool {
+		var name strings.Builder
+		for _, m := range w.Moves {
+			what, _, _ := strings.Cut(m.What, " until ")
+			fmt.Fprintf(&name, "%s/%s/%s ", m.Step, what, m.Path)
+		}
+		again := seen[name.String()] || len(w.Moves) == 0 || len(seen) >= most
+		if !again {
+			seen[name.String()] = true
+		}
+		return again
+	})
+}
 
 // note tells the way of a sample: the counts of one person, in the order of the way.
 func (r *runner) note(way *Way, person int32, before *journey.Record, now time.Time) {
@@ -49,8 +70,8 @@ func (r *runner) noteStep(at int, add func(step, what, path string)) (to int, ok
 			add(s.ID, "mail", "")
 		}
 	}
-	if r.out.Counts[step.Count{Step: at, Path: -1, What: step.LeftOut}] > 0 {
-		add(s.ID, "mail left out, for the quiet hours", "")
+	if why := r.noMail(at); why != "" {
+		add(s.ID, "no mail: "+why, "")
 	}
 	if r.out.Counts[step.Count{Step: at, Path: -1, What: step.Exited}] > 0 {
 		add(s.ID, "exited", "")
@@ -75,4 +96,23 @@ func (r *runner) noteStep(at int, add func(step, what, path string)) (to int, ok
 	}
 	add(s.ID, "passed", name)
 	return to, true
+}
+
+// noMail is why a step made no mail for a sample, empty: it made one, or there is none.
+func (r *runner) noMail(at int) string {
+	for _, c := range r.unmade {
+		switch {
+		case c.Step != at:
+		case c.What == step.Capped:
+			return "as many as caps allow were got"
+		case c.What == step.Withheld:
+			return "in the control group of all journeys"
+		default:
+			return "there is no address, or it is not wanted"
+		}
+	}
+	if r.out.Counts[step.Count{Step: at, Path: -1, What: step.LeftOut}] > 0 {
+		return "the quiet hours"
+	}
+	return ""
 }

@@ -159,14 +159,8 @@ func (r *Result) Stay(at int) {
 	}
 }
 
-// LeaveOut counts a mail of a step that was not made in the end.
-func (r *Result) LeaveOut(at int) { r.count(at, -1, LeftOut) }
-
-// Withhold counts a mail of a step that somebody in the control group does not get.
-func (r *Result) Withhold(at int) { r.count(at, -1, Withheld) }
-
-// Cap counts a mail of a step that was left out for a cap.
-func (r *Result) Cap(at int) { r.count(at, -1, Capped) }
+// NoMail counts a mail of a step that was not made in the end (Mailing.Judge).
+func (r *Result) NoMail(at int, why What) { r.count(at, -1, why) }
 
 // Enter lets people in at the first step, those of whom the rule of the journey holds.
 // The others keep their records. It returns how many entered. People of whom MayEnter
