@@ -32,6 +32,18 @@ func NamedMessageID(millis int64, once string, index int) string {
 	return hex.EncodeToString(id[:])
 }
 
+// PlacedMessageID makes the id of a message that is one of many of a time: always the same
+// for the same time, place and name. Ids of a time are in the order of the lower 24 bits of
+// their places, so a ledger that is kept in the order of ids gets neighbours together.
+func PlacedMessageID(millis int64, place uint32, name []byte) string {
+	sum := sha256.Sum256(name)
+	var id [MessageIDBytes / 2]byte
+	binary.BigEndian.PutUint64(id[:], uint64(millis)<<16)
+	binary.BigEndian.PutUint32(id[messageClockDigits/2:], place<<8)
+	copy(id[messageClockDigits/2+3:], sum[:])
+	return hex.EncodeToString(id[:])
+}
+
 // MessageTime returns the time that a message's id begins with.
 func MessageTime(id string) time.Time {
 	if !ValidMessageID(id) {

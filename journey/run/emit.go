@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"sluice"
+	"sluice/journey"
 	"sluice/journey/step"
 	"sluice/mail"
 	"sluice/user"
@@ -39,7 +40,7 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	r := &c.out.Records[did.Person]
 	s.Journey, s.Step, s.Occurrence = in.id, v.walk.Plan().Steps[did.Step].ID, int(r.Occurrence)
 	s.Person = p.ID.Number
-	s.Message = sluice.NamedMessageID(int64(r.Entered)*1000, mailName(in.number, s.Step, r.Occurrence, namedAs(p, r.Former)), 0)
+	s.Message = messageOf(in.number, s.Step, r, namedAs(p, r.Former))
 	c.part.crowd.made(in, m.lane)
 	in.rate.tokens--
 	if m.Counts != 0 && c.part.capping.asks {
@@ -54,10 +55,30 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	c.bytes += len(item)
 }
 
-// mailName is what the id of a mail is made of. It must never change: mail of before
-// would be made a second time.
-func mailName(journey int64, step string, occurrence uint16, id user.ID) string {
-	return "journey/" + strconv.FormatInt(journey, 10) + "/" + step + "/" + strconv.Itoa(int(occurrence)) + "/" + id.String()
+// messageOf makes the id of a mail. It must never change: mail of before would be made a
+// second time.
+//
+// The ledger is kept in the order of ids, and a wave makes mail in the order of people's
+// numbers. So an id begins with the day of the person's entry and a stretch of numbers:
+// mails of one commit then lie side by side in the ledger, also if their people entered
+// over a week (docs/decisions/61). A hash of the name tells them apart. The time of the
+// decision is no part of it: a decision that is made again has another.
+func messageOf(number int64, step string, r *journey.Record, id user.ID) string {
+	const day = 86400
+	place := uint32(id.Partition)<<16 | uint32(uint16(id.Number/namedTogether))
+	return sluice.PlacedMessageID(int64(r.Entered-r.Entered%day)*1000, place, appendMailName(make([]byte, 0, 192), number, step, r, id))
+}
+
+// namedTogether is how many people's mails of a day have ids side by side.
+const namedTogether = 512
+
+// appendMailName appends what the id of a mail is made of.
+func appendMailName(dst []byte, number int64, step string, r *journey.Record, id user.ID) []byte {
+	dst = append(strconv.AppendInt(append(dst, "journey/"...), number, 10), '/')
+	dst = append(append(dst, step...), '/')
+	dst = append(strconv.AppendUint(dst, uint64(r.Occurrence), 10), '/')
+	dst = append(strconv.AppendUint(dst, uint64(r.Entered), 10), '/')
+	return append(dst, id.String()...)
 }
 
 // update has the store change a profile: once, because the item goes with the commit.
