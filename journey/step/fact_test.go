@@ -191,6 +191,30 @@ func TestConversions(t *testing.T) {
 	watched.want("mail last", watched.pass(2*24*time.Hour), journey.StateFinished)
 }
 
+// Somebody who is deleted or merged leaves the step at which it is; who has finished and
+// is watched leaves none.
+func TestWhoIsGoneLeavesItsStep(t *testing.T) {
+	for inside, want := range map[bool]int{true: 1, false: 0} {
+		l := newLife(t, strings.Replace(exitsText, "within: 36h", "within: 4d", 1), `{}`)
+		l.tell("in")
+		if !inside {
+			l.pass(3 * 24 * time.Hour)
+		}
+		if _, err := l.j.Fact(&l.p, &journey.Fact{Kind: journey.FactDeleted}, l.now, &l.out); err != nil {
+			t.Fatal(err)
+		}
+		left := 0
+		for c, n := range l.out.Counts {
+			if c.What == Exited {
+				left += n
+			}
+		}
+		if left != want || l.out.Records[0].State != journey.StateExited {
+			t.Errorf("inside: %v: %d have left steps, want %d; the person is %s", inside, left, want, l.out.Records[0].State)
+		}
+	}
+}
+
 // Mail that is received, opened or clicked lets in, is waited for, takes out and
 // converts, by message, tag, journey and step.
 func TestFactsOfMail(t *testing.T) {

@@ -111,7 +111,10 @@ func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (
 			return false, err
 		}
 		if gone(f) {
-			out.exit(0, int(r.Step))
+			out.leave(0)
+			if r.State == journey.StateInside { // others are at no step
+				out.count(int(r.Step), -1, Exited)
+			}
 			return true, nil
 		}
 	}

@@ -437,11 +437,15 @@ func (r *Result) wait(i, at int, until time.Time) {
 	record.State, record.Step, record.Due = journey.StateInside, uint16(at), second(until)
 }
 
-// exit takes a person out.
+// exit takes a person out who is at a step.
 func (r *Result) exit(i, at int) {
+	r.leave(i)
+	r.count(at, -1, Exited)
+}
+
+func (r *Result) leave(i int) {
 	record := &r.Records[i]
 	record.State, record.Due = journey.StateExited, 0
-	r.count(at, -1, Exited)
 }
 
 func (r *Result) count(at, path int, what What) { r.Counts[Count{at, path, what}]++ }

@@ -318,6 +318,9 @@ func (r *round) checkJourneys() {
 		var o occurrence
 		var step, id, state, life string
 		r.do(rows.Scan(&o.journey, &o.who, &o.times, &step, &id, &state, &life))
+		if strings.HasPrefix(o.who, peoplePrefix) || o.who == "" {
+			continue // strikeJourneyPeople looks at these, but for whom it has deleted
+		}
 		if ways[o] == nil {
 			ways[o] = map[string]int{}
 		}

@@ -23,6 +23,7 @@ func journeyKinds() []kind {
 		{name: "journey-emptied", journey: true, fits: several, losesRedis: true, strike: strikeJourneyEmptied},
 		{name: "journey-sql-back", journey: true, fits: several, strike: strikeSQLBack},
 		{name: "journey-desk", journey: true, fits: several, strike: strikeJourneyDesk},
+		{name: "journey-people", journey: true, fits: several, strike: strikeJourneyPeople},
 		{name: "journey-clock", journey: true, fits: several, strike: strikeJourneyClock},
 	}
 }
