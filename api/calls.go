@@ -55,7 +55,7 @@ var calls = []call{
 	{"POST", journeyPath + "/validate", key.JourneysRead, "", (*request).validateJourney, ""},
 	{"POST", journeyPath + "/publish", key.JourneysWrite, "revision", (*request).publishJourney, ""},
 	{"POST", journeyPath + "/pause", key.JourneysWrite, "", setJourney(desk.Pause), noHarm},
-	{"POST", journeyPath + "/resume", key.JourneysWrite, "", setJourney(desk.Resume), noHarm},
+	{"POST", journeyPath + "/resume", key.JourneysWrite, "overdue", (*request).resumeJourney, noHarm},
 	{"POST", journeyPath + "/stop", key.JourneysWrite, "", setJourney(desk.Stop), noHarm},
 	{"POST", journeyPath + "/archive", key.JourneysWrite, "", setJourney(desk.Archive), noHarm},
 	{"POST", journeyPath + "/copy", key.JourneysWrite, "", (*request).copyJourney, ""},

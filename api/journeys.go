@@ -239,6 +239,15 @@ func setJourney(c desk.Change) func(*request) (any, error) {
 	}
 }
 
+// resumeJourney is POST /v1/journeys/{id}/resume.
+func (q *request) resumeJourney() (any, error) {
+	j, err := q.Journeys.Resume(q.Context(), q.PathValue("id"), desk.Overdue(q.query.Get("overdue")))
+	if err != nil {
+		return nil, err
+	}
+	return shownJourney(&j), nil
+}
+
 // copyJourney is POST /v1/journeys/{id}/copy: {"id": "...", "name": "..."}.
 func (q *request) copyJourney() (any, error) {
 	id, name := "", ""

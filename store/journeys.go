@@ -42,6 +42,10 @@ type Journey struct {
 	// Hold is why it stands, paused, until an operator decides: a restore has paused it.
 	// Empty: it does not. Any other status takes it away.
 	Hold string
+
+	// SkipUntilMillis is when it was resumed last without the messages that were due by
+	// then; 0: never. PutStatus alone writes it.
+	SkipUntilMillis int64
 }
 
 // JourneyVersion is what was published. But for EndedMillis it never changes.
@@ -81,8 +85,8 @@ type JourneyStore interface {
 	// ErrConflict if the revision is another than j's; it raises that by one.
 	PutJourney(ctx context.Context, j Journey) error
 
-	// PutStatus does what PutJourney does and raises the publish number, both in one
-	// transaction, and returns that number. A process that moves people looks at the
+	// PutStatus does what PutJourney does, writes SkipUntilMillis and raises the publish
+	// number, all in one transaction, and returns that number. A process that moves people looks at the
 	// number, and so learns of the new status.
 	PutStatus(ctx context.Context, j Journey) (published int64, err error)
 

@@ -29,7 +29,7 @@ describes the document that a journey is; a FILE is YAML, or JSON if its name en
     sluice journey apply FILE       make the journey, or replace its draft; --publish: and publish
     sluice journey publish ID       the draft becomes a version, by which people enter
     sluice journey pause ID         nobody enters or moves until resume
-    sluice journey resume ID
+    sluice journey resume ID        if people are overdue: --overdue send, or skip what was due
     sluice journey stop ID          take out all who are inside, for good
     sluice journey archive ID       lists leave it out; for drafts and stopped ones
     sluice journey enter ID         let a person in: --user U, an external id; --context JSON
@@ -47,6 +47,7 @@ see a change within a second.
 var journeyFlags = []flagSpec{
 	{name: "alone", help: "validate: take templates, segments and other journeys to be there"},
 	{name: "publish", help: "apply: publish the draft, too"},
+	{name: "overdue", value: "send|skip", help: "resume: what becomes of messages that were due during the pause"},
 	{name: "archived", help: "list: archived ones too"},
 	{name: "user", value: "U", help: "enter, why: the external id of the person"},
 	{name: "context", value: "JSON", help: "enter: an object that rules call context"},
@@ -75,7 +76,7 @@ var journeyWords = []struct {
 	{"apply", "one FILE, or - for standard input", 1, (*call).journeyApply},
 	{"publish", "one ID", 1, (*call).journeyPublish},
 	{"pause", "one ID", 1, journeySet(desk.Pause)},
-	{"resume", "one ID", 1, journeySet(desk.Resume)},
+	{"resume", "one ID", 1, (*call).journeyResume},
 	{"stop", "one ID", 1, journeySet(desk.Stop)},
 	{"archive", "one ID", 1, journeySet(desk.Archive)},
 	{"enter", "one ID", 1, (*call).journeyEnter},
@@ -234,6 +235,22 @@ func journeySet(change desk.Change) func(*call, context.Context, *desk.Desk, str
 		c.print("journey %s is %s", j.ID, j.Status)
 		return nil
 	}
+}
+
+// journeyResume has a paused journey go on. With a choice it needs no Redis.
+func (c *call) journeyResume(ctx context.Context, d *desk.Desk, id string) error {
+	choice := desk.Overdue(c.given.text("overdue"))
+	if choice == desk.OverdueAsk {
+		if err := c.readsPlaces(ctx, d); err != nil {
+			return fmt.Errorf("look how many people are overdue: %w; without a look: --overdue send, or skip", err)
+		}
+	}
+	j, err := d.Resume(ctx, id, choice)
+	if err != nil {
+		return err
+	}
+	c.print("journey %s is %s", j.ID, j.Status)
+	return nil
 }
 
 // listedJourney is a journey as --json shows it.

@@ -91,7 +91,7 @@ func TestRestoreWithPeopleInside(t *testing.T) {
 			p.awaitStates("other", "sent", few)
 			p.wantGot("on", few, 1)
 			mustRun(t, p.dir, "journey", "stop", "ended")
-			mustRun(t, p.dir, "journey", "resume", "on")
+			mustRun(t, p.dir, "journey", "resume", "on", "--overdue", "send")
 			p.awaitSteps("on", "inside", "rest")
 			want := 2 // nobody knows of the mail since
 			if only != nil {

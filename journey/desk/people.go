@@ -34,10 +34,14 @@ const (
 	peopleReadsPage = 64
 )
 
+// StateOverdue asks for people whose time has come, and who have not gone on: the journey
+// is paused, or too much is to be done.
+const StateOverdue = "overdue"
+
 // PeopleAsked says whom of a journey is asked for.
 type PeopleAsked struct {
 	Step  string // empty: any. With a step, those who are in it, unless a state is named
-	State string // empty: any
+	State string // empty: any; StateOverdue: whose time has come
 	After string // the next of the page before
 	Limit int
 }
@@ -60,6 +64,7 @@ func (d *Desk) People(ctx context.Context, id string, a PeopleAsked) (people []P
 		}
 	}
 	people = []Person{}
+	now := d.Clock.Now().Unix()
 	steps := stepNames{of: d.versions(&j)}
 	var unread error
 	take := func(number int64, raw *flow.Record) bool {
@@ -74,7 +79,7 @@ func (d *Desk) People(ctx context.Context, id string, a PeopleAsked) (people []P
 		if r.Waits() {
 			p.DueMillis = int64(r.Due) * 1000
 		}
-		if (a.Step == "" || p.Step == a.Step) && (a.State == "" || p.State.String() == a.State) {
+		if (a.Step == "" || p.Step == a.Step) && (a.State == "" || p.State.String() == a.State || a.State == StateOverdue && r.Waits() && int64(r.Due) <= now) {
 			people = append(people, p)
 		}
 		return len(people) < a.Limit

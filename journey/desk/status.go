@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/flow"
 	"sluice/journey"
 	"sluice/store"
 )
@@ -69,6 +70,12 @@ func (d *Desk) SetStatus(ctx context.Context, id string, c Change) (store.Journe
 	if err != nil || !change {
 		return j, err
 	}
+	return d.put(ctx, j, c)
+}
+
+// put makes a change that is allowed.
+func (d *Desk) put(ctx context.Context, j store.Journey, c Change) (store.Journey, error) {
+	var err error
 	j.Status, j.UpdatedMillis = changes[c].to, d.Clock.Now().UnixMilli()
 	if _, err = d.Database.Journeys.PutStatus(ctx, j); err != nil {
 		return j, told(&j, err)
@@ -78,4 +85,66 @@ func (d *Desk) SetStatus(ctx context.Context, id string, c Change) (store.Journe
 		j.Hold = ""
 	}
 	return j, nil
+}
+
+// Overdue says what becomes of people whose time has come when a journey is resumed.
+type Overdue string
+
+// What it may be.
+const (
+	OverdueAsk  Overdue = ""     // if there are some, the journey is not resumed
+	OverdueSend Overdue = "send" // they go on at once, and get what is not later than latest
+	OverdueSkip Overdue = "skip" // they go on at once, past the messages that were due
+)
+
+// Resume has a paused journey go on. Without a choice it is refused while people are
+// overdue, and the error says how many.
+func (d *Desk) Resume(ctx context.Context, id string, o Overdue) (store.Journey, error) {
+	j, err := d.at(ctx, id, -1)
+	if err != nil {
+		return j, err
+	}
+	change, err := allowed(&j, Resume)
+	if err != nil || !change {
+		return j, err
+	}
+	switch o {
+	case OverdueSend:
+	case OverdueSkip:
+		j.SkipUntilMillis = d.Clock.Now().UnixMilli()
+	case OverdueAsk:
+		people, err := d.overdue(ctx, &j)
+		if err != nil {
+			return j, err
+		}
+		if people > 0 {
+			return j, refusal(sluice.CodeConflict, "people are overdue in journey %s, %d of them: resume it with overdue send, and they get their messages now; or with skip, and they go on without those that were due", id, people)
+		}
+	default:
+		return j, refusal(sluice.CodeInvalid, "overdue is %.32q, want send or skip", string(o))
+	}
+	return d.put(ctx, j, Resume)
+}
+
+// overdue counts the people whose time has come. It reads all records of the journey.
+func (d *Desk) overdue(ctx context.Context, j *store.Journey) (people int64, err error) {
+	now := d.Clock.Now().Unix()
+	for partition := range d.Partitions {
+		for after := int64(0); ; {
+			after, err = d.Page(ctx, partition, j.Number, after, func(_ int64, raw *flow.Record) bool {
+				var r journey.Record
+				if r.Decode(raw[:]) == nil && r.Waits() && int64(r.Due) <= now {
+					people++
+				}
+				return true
+			})
+			if err != nil {
+				return 0, err
+			}
+			if after == 0 {
+				break
+			}
+		}
+	}
+	return people, nil
 }

@@ -205,6 +205,9 @@ func (w *why) leftOut(s *plan.PlanStep) {
 		return
 	}
 	w.say("the ledger has no mail of it: the mail was left out, or its row was not kept so long")
+	if w.journey.SkipUntilMillis > 0 {
+		w.say("the journey was resumed at %s without the messages that were due by then", instantText(w.journey.SkipUntilMillis))
+	}
 	fields := profileOfMail(w.person.Profile, s.Message.Group)
 	for _, reason := range fields.reasons(s.Message.Class == mail.ClassMarketing) {
 		w.say("%s", reason)

@@ -174,6 +174,8 @@ func (g *Gate) MayLeave(ctx context.Context, partition int, sends []*mail.Send) 
 			answers[i].AgainMillis = g.Clock.Now().Add(pausedAgain).UnixMilli()
 		case j.stopped:
 			answers[i].Cancel = exitedReason(s)
+		case s.AcceptedMillis <= j.skip:
+			answers[i].Cancel = fmt.Sprintf("overdue %s/%s", s.Journey, s.Step)
 		default:
 			asked[j] = append(asked[j], i)
 		}

@@ -458,7 +458,7 @@ func (p *part) moveUnits(ctx context.Context, in *inside, firsts []int64, few in
 		if len(people) < step.MaxPeople && i < len(units)-1 {
 			continue
 		}
-		for group := range byVersion(people) {
+		for group := range in.groups(people) {
 			if err := p.moveGroup(ctx, c, in, group, now); err != nil {
 				return moved, err
 			}
@@ -476,13 +476,24 @@ func (p *part) moveUnits(ctx context.Context, in *inside, firsts []int64, few in
 	return moved, c.commit(ctx)
 }
 
-// byVersion cuts people into groups of one version, step.MaxPeople at most.
-func byVersion(people []step.Person) func(yield func([]step.Person) bool) {
-	slices.SortStableFunc(people, func(a, b step.Person) int { return cmp.Compare(a.Record.Version, b.Record.Version) })
+// overdue reports whether somebody's time came before the journey was resumed without the
+// messages of then.
+func (j *plans) overdue(r *journey.Record) bool { return r.Due != 0 && int64(r.Due)*1000 <= j.skip }
+
+// groups cuts people into groups of one version, who are all overdue or all not,
+// step.MaxPeople at most.
+func (j *plans) groups(people []step.Person) func(yield func([]step.Person) bool) {
+	kind := func(p *step.Person) int {
+		if j.overdue(&p.Record) {
+			return int(p.Record.Version)*2 + 1
+		}
+		return int(p.Record.Version) * 2
+	}
+	slices.SortStableFunc(people, func(a, b step.Person) int { return cmp.Compare(kind(&a), kind(&b)) })
 	return func(yield func([]step.Person) bool) {
 		for len(people) > 0 {
 			n := 1
-			for n < min(len(people), step.MaxPeople) && people[n].Record.Version == people[0].Record.Version {
+			for n < min(len(people), step.MaxPeople) && kind(&people[n]) == kind(&people[0]) {
 				n++
 			}
 			if !yield(people[:n]) {
@@ -510,7 +521,11 @@ func (p *part) moveGroup(ctx context.Context, c *change, in *inside, group []ste
 	if err := c.known(ctx, v, group); err != nil {
 		return err
 	}
-	if err := c.dueWalkOf(in, v).Due(group, now, c.out); err != nil {
+	walk := c.dueWalkOf(in, v)
+	if in.overdue(&group[0].Record) {
+		walk = v.skips
+	}
+	if err := walk.Due(group, now, c.out); err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)
 	}
 	return c.settle(ctx, in, v, group)

@@ -29,9 +29,10 @@ type plans struct {
 	perMinute int64           // mails that it makes at most, as its newest version says; 0: no bound
 	templates map[string]bool // of which steps name no version
 
-	past    past // versions that have ended
-	paused  bool // nobody gets mail, and nobody whose time has come goes on
-	stopped bool // all who are inside are taken out
+	past    past  // versions that have ended
+	paused  bool  // nobody gets mail, and nobody whose time has come goes on
+	skip    int64 // messages that were due up to this millisecond are left out; 0: none are
+	stopped bool  // all who are inside are taken out
 }
 
 // version is one of them. Its place in records is its number without what is above 8
@@ -42,6 +43,7 @@ type version struct {
 	place  uint8
 	walk   *step.Journey
 	holds  *step.Journey    // the same, but that people stay at message steps
+	skips  *step.Journey    // the same, but that they pass these without mail
 	mails  map[int]*mailing // by step
 	asks   mailNeeds        // what its rules ask about mail
 	where  []placeNeed      // and about where people are
@@ -135,6 +137,7 @@ const journeysAtOnce = 100
 
 func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.JourneyVersion) (*plans, error) {
 	one := &plans{number: j.Number, id: j.ID, newest: j.Version, versions: make(map[uint8]*version), lanes: make(map[string]bool), templates: make(map[string]bool)}
+	one.skip = j.SkipUntilMillis
 	one.paused = j.Status == journey.StatusPaused
 	one.stopped = j.Status == journey.StatusStopped || j.Status == journey.StatusArchived
 	for i := range versions {
@@ -165,7 +168,7 @@ func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (*ve
 	if err != nil {
 		return nil, &unreadableError{err}
 	}
-	v := &version{number: stored.Version, place: uint8(stored.Version), walk: walk, holds: walk.Paused(), mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), publishedMillis: stored.CreatedMillis}
+	v := &version{number: stored.Version, place: uint8(stored.Version), walk: walk, holds: walk.Paused(), skips: walk.Skipping(), mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), publishedMillis: stored.CreatedMillis}
 	for i := range p.Steps {
 		m := p.Steps[i].Message
 		if m == nil {

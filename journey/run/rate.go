@@ -52,9 +52,9 @@ func (r *rate) due(now time.Time) bool {
 }
 
 // paces reports whether the rate of the journey's mails decides when a person goes on:
-// the person is at a message step.
+// the person is at a message step, and gets the mail of it.
 func (in *inside) paces(r *journey.Record) bool {
-	if in.perMinute == 0 || in.stopped {
+	if in.perMinute == 0 || in.stopped || in.overdue(r) {
 		return false
 	}
 	v := in.versions[r.Version]

@@ -22,6 +22,7 @@ type Journey struct {
 	own []int // those of the plan's needs that are about the journey itself
 
 	paused bool
+	skips  bool
 }
 
 // Paused returns the same journey, without mails: at a message step a person stays, and
@@ -30,6 +31,13 @@ func (j *Journey) Paused() *Journey {
 	paused := *j
 	paused.paused = true
 	return &paused
+}
+
+// Skipping returns the same journey, without mails: people pass message steps at once.
+func (j *Journey) Skipping() *Journey {
+	skipping := *j
+	skipping.skips = true
+	return &skipping
 }
 
 // New makes one of a plan.

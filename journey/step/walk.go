@@ -73,7 +73,7 @@ const (
 	Entered What = 1 + iota
 	Passed
 	Exited
-	LeftOut   // mail: for the quiet hours, or nobody wants it, or there is no address
+	LeftOut   // mail: for the quiet hours, or nobody wants it, or there is no address, or it was overdue
 	Converted // Path is the conversion
 	Held      // entered, and is in the control group
 	HeldConverted
@@ -371,6 +371,11 @@ func (j *Journey) await(s *plan.PlanStep, at, i int, holds uint64, now time.Time
 func (j *Journey) message(s *plan.PlanStep, at, i int, p *Person, now time.Time, out *Result) {
 	if j.paused {
 		out.wait(i, at, now)
+		return
+	}
+	if j.skips {
+		out.count(at, -1, LeftOut)
+		out.pass(j, i, at, now)
 		return
 	}
 	switch until, skip := j.Quiet(at, p, now); {

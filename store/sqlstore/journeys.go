@@ -68,7 +68,7 @@ func (s *Store) Journeys(ctx context.Context, after string, limit int) ([]store.
 }
 
 func (s *Store) scanJourney(scan scanner, j *store.Journey) error {
-	return scan(&j.Number, &j.ID, &j.Name, &j.Status, &j.Version, &j.Revision, &j.Draft, s.instant(&j.CreatedMillis), s.instant(&j.UpdatedMillis), &j.Hold)
+	return scan(&j.Number, &j.ID, &j.Name, &j.Status, &j.Version, &j.Revision, &j.Draft, s.instant(&j.CreatedMillis), s.instant(&j.UpdatedMillis), &j.Hold, s.instant(&j.SkipUntilMillis))
 }
 
 // PutJourney implements store.JourneyStore.
@@ -79,7 +79,15 @@ func (s *Store) PutJourney(ctx context.Context, j store.Journey) error {
 
 // PutStatus implements store.JourneyStore.
 func (s *Store) PutStatus(ctx context.Context, j store.Journey) (published int64, err error) {
-	published, err = s.publish(ctx, func(tx *txn) error { return tx.putJourney(ctx, &j, j.Version) })
+	published, err = s.publish(ctx, func(tx *txn) error {
+		if err := tx.putJourney(ctx, &j, j.Version); err != nil || j.SkipUntilMillis == 0 {
+			return err
+		}
+		if err := tx.exec(ctx, "journey_skip_drop", j.Number); err != nil {
+			return err
+		}
+		return tx.exec(ctx, "journey_skip_add", j.Number, s.d.millis(j.SkipUntilMillis))
+	})
 	if err != nil {
 		return 0, s.failed(err, "write the status %s of journey %s in", j.Status, j.ID)
 	}

@@ -55,6 +55,7 @@ var standardTables = []standardTable{
 	standard("journey_checkpoints", "part", "part# stamp# pos_major^ pos_minor^ notes saved@"),
 	standard("journey_blocks", "part journey unit slot", "part# journey# unit# slot# number^ hash# data*"),
 	standard("journey_holds", "journey", "journey# reason since@"),
+	standard("journey_skips", "journey", "journey# until@"),
 	standard("series_changes", "app_id name bucket stripe", "app_id name bucket@ stripe# stamp#"),
 	standard("cursors", "follower part", "follower part# pos_major^ pos_minor^ updated@"),
 	standard("leases", "role part", "role part# number^ taken_at@"),

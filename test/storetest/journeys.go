@@ -95,7 +95,7 @@ func testJourneys(t *testing.T, f *fixture) {
 func testPutStatus(t *testing.T, f *fixture) {
 	db := f.journeys(t)
 	j, published := f.publish(t, "a", journey.Names{Events: []string{"e"}})
-	j.Status, j.UpdatedMillis = journey.StatusPaused, 1_700_000_000_999
+	j.Status, j.UpdatedMillis, j.SkipUntilMillis = journey.StatusPaused, 1_700_000_000_999, 1_700_000_000_123
 	raised, err := db.PutStatus(f.ctx, j)
 	must(t, err)
 	if raised <= published || f.registered(t).Published() != raised || !f.registered(t).Names().HasEvent("e") {

@@ -1,0 +1,112 @@
+package run
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/journey"
+)
+
+const late = `
+id: late
+entry: {when: {event: signup}}
+steps:
+  - {id: pause, delay: {for: 1h}, next: first}
+  - {id: first, message: {template: x, tags: first}, next: second}
+  - {id: second, message: {template: x, tags: second}, next: day}
+  - {id: day, delay: {for: 1d}, next: last}
+  - {id: last, message: {template: x, tags: last}}
+`
+
+// putStatus sets a status as the desk does; skip: without the messages that are due.
+func (b *bed) putStatus(id, status string, skip bool) {
+	b.Helper()
+	j, err := b.store.Journey(b.Context(), id)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if j.Status = status; skip {
+		j.SkipUntilMillis = b.clock.Now().UnixMilli()
+	}
+	if b.published, err = b.store.PutStatus(b.Context(), j); err == nil {
+		b.all, _, err = b.loader().Load(b.Context())
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// Who was due during a pause goes on without the messages of then, wherever sessions end;
+// what comes due later is sent, and so is what was due to others.
+func TestOverdueMessagesAreSkipped(t *testing.T) {
+	const people = 3000
+	b := newBed(t, people)
+	b.publish(late)
+	b.enterAll(people - 1)
+	b.passes(b.open())
+	b.clock.Move(50 * time.Minute)
+	b.fact(people+1, people, journey.FactEvent, "signup", "")
+	b.passes(b.open())
+	b.putStatus("late", journey.StatusPaused, false)
+	b.clock.Move(20 * time.Minute)
+	b.passes(b.open())
+	b.putStatus("late", journey.StatusLive, true)
+	b.endAnywhere()
+	if f := b.read(); len(f.ids) != 0 || f.counts["journey/late/first/left_out"] != people-1 || f.counts["journey/late/second/left_out"] != people-1 {
+		t.Fatalf("%d mails that were overdue, counted %v", len(f.ids), f.counts)
+	}
+	for range 2 {
+		b.clock.Move(time.Hour)
+		b.passes(b.open())
+	}
+	b.clock.Move(24 * time.Hour)
+	b.passes(b.open())
+	for tag, want := range map[string]int{"first": 1, "second": 1, "last": people} {
+		if n := len(b.mails(tag)); n != want {
+			t.Errorf("%d got the mail %s, want %d", n, tag, want)
+		}
+	}
+}
+
+// Who waits for a rate passes the message without one token for each.
+func TestOverdueMessagesNeedNoTokens(t *testing.T) {
+	const people = 2000
+	b := newBed(t, people)
+	b.publish(strings.Replace(late, "delay: {for: 1h}", "delay: {for: 1s}", 1) + "limits: {per_minute: 1}\n")
+	b.enterAll(people)
+	b.passes(b.open())
+	b.clock.Move(2 * time.Second)
+	b.passes(b.open())
+	b.putStatus("late", journey.StatusPaused, false)
+	b.clock.Move(time.Hour)
+	b.putStatus("late", journey.StatusLive, true)
+	p := b.open()
+	b.passes(p)
+	f := b.read()
+	if made := int64(len(f.ids)); made > 2 || f.counts["journey/late/day/entered"] != people {
+		t.Errorf("%d mails, counted %v", made, f.counts)
+	}
+	if commits := p.stats.Commits.Load(); commits > 50 {
+		t.Errorf("%d commits for %d people", commits, people)
+	}
+}
+
+// Mail that was made before does not leave any more; what is made later does.
+func TestOverdueMailIsCancelled(t *testing.T) {
+	b := newBed(t, 2)
+	b.publish("\nid: now\nentry: {when: {event: signup}}\nsteps:\n  - {id: mail, message: {template: x}}\n")
+	b.enterAll(1)
+	b.passes(b.open())
+	b.putStatus("now", journey.StatusPaused, false)
+	b.clock.Move(time.Hour)
+	b.putStatus("now", journey.StatusLive, true)
+	b.clock.Move(time.Second)
+	b.fact(5, 2, journey.FactEvent, "signup", "")
+	b.passes(b.open())
+	sends := b.sends()
+	leave, err := b.gate().MayLeave(t.Context(), 0, sends)
+	if err != nil || len(leave) != 2 || leave[0].Cancel != "overdue now/mail" || leave[1].Cancel != "" || leave[1].AgainMillis != 0 {
+		t.Errorf("%+v, %v", leave, err)
+	}
+}

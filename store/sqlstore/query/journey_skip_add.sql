@@ -1,0 +1,1 @@
+INSERT INTO journey_skips (journey, until) VALUES (?, ?)
