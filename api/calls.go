@@ -53,6 +53,7 @@ var calls = []call{
 	{"GET", journeyPath, key.JourneysRead, "version", (*request).getJourney, ""},
 	{"PUT", journeyPath, key.JourneysWrite, "revision", (*request).putJourney, ""},
 	{"POST", journeyPath + "/validate", key.JourneysRead, "", (*request).validateJourney, ""},
+	{"POST", journeySimulatePath, key.JourneysRead, "people days from seed often opens clicks user by", (*request).simulateJourney, ""},
 	{"POST", journeyPath + "/publish", key.JourneysWrite, "revision", (*request).publishJourney, ""},
 	{"POST", journeyPath + "/pause", key.JourneysWrite, "", setJourney(desk.Pause), noHarm},
 	{"POST", journeyPath + "/resume", key.JourneysWrite, "overdue", (*request).resumeJourney, noHarm},

@@ -204,10 +204,15 @@ func (q *request) validateJourney() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if id := q.PathValue("id"); checked.Document.ID != id {
-		return nil, refusal(sluice.CodeInvalid, "id is %.64q in the body and %.64q in the path", checked.Document.ID, id)
+	return journeyChecked{true, []plan.Problem{}, checked.Warnings}, q.sameID(checked)
+}
+
+// sameID refuses a document that is of another journey than the path.
+func (q *request) sameID(c *desk.Checked) error {
+	if id := q.PathValue("id"); c.Document.ID != id {
+		return refusal(sluice.CodeInvalid, "id is %.64q in the body and %.64q in the path", c.Document.ID, id)
 	}
-	return journeyChecked{true, []plan.Problem{}, checked.Warnings}, nil
+	return nil
 }
 
 // publishJourney is POST /v1/journeys/{id}/publish.

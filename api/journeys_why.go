@@ -2,6 +2,8 @@ package api
 
 import (
 	"sluice"
+	"sluice/user"
+	"sluice/user/profile"
 	"sluice/user/rule"
 )
 
@@ -29,16 +31,21 @@ type mailShown struct {
 	Accepted string `json:"accepted"`
 }
 
-// whyJourney is GET /v1/journeys/{id}/why.
-func (q *request) whyJourney() (any, error) {
+// named is the user whom the members user and by of the query name.
+func (q *request) named() (user.Row, *profile.Profile, error) {
 	by, name := q.query.Get("by"), q.query.Get("user")
 	if by == "" {
 		by = "external_id"
 	}
 	if name == "" || by != "external_id" && by != "braze_id" {
-		return nil, refusal(sluice.CodeInvalid, "want user, and by external_id or braze_id: what user is named by")
+		return user.Row{}, nil, refusal(sluice.CodeInvalid, "want user, and by external_id or braze_id: what user is named by")
 	}
-	row, p, err := q.user(q.Context(), map[string][]string{by: {name}})
+	return q.user(q.Context(), map[string][]string{by: {name}})
+}
+
+// whyJourney is GET /v1/journeys/{id}/why.
+func (q *request) whyJourney() (any, error) {
+	row, p, err := q.named()
 	if err != nil {
 		return nil, err
 	}

@@ -100,6 +100,7 @@ type Server struct {
 	seriesSlots chan struct{}
 	previews    chan struct{}
 	journeys    chan struct{}
+	simulations chan struct{}
 	domainSlots chan struct{}
 	stopping    chan struct{} // closed when the server stops: profiles end
 	stopOnce    sync.Once
@@ -121,6 +122,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s.version, s.revision = options.Version, options.Revision
 	s.seriesSlots = make(chan struct{}, parallelSeries)
 	s.journeys = make(chan struct{}, parallelJourneys)
+	s.simulations = make(chan struct{}, parallelSimulations)
 	s.previews = make(chan struct{}, parallelPreviews)
 	s.domainSlots = make(chan struct{}, parallelDomains)
 	s.stopping = make(chan struct{})

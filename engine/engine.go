@@ -348,6 +348,7 @@ func (e *Engine) FailedWhy() error {
 func (e *core) desk() *desk.Desk {
 	return &desk.Desk{
 		Database: env.Database{Journeys: e.store, Templates: e.store, Segments: e.store}, Series: e.store, Clock: e.clock, SendsDays: e.config.Retention.Sends,
+		Caps: e.config.JourneyCaps(), Control: e.config.GlobalControlPercent,
 		Records: func(ctx context.Context, id user.ID, journey int64) (flow.Record, error) {
 			if id.Partition < 0 || id.Partition >= len(e.logs) {
 				return flow.Record{}, nil // nobody is there

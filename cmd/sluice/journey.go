@@ -61,6 +61,7 @@ var journeyFlags = []flagSpec{
 	{name: "opens", value: "P", help: "simulate: percent of the mails that are opened, 0 if not said", check: wholeNumber(0, 100)},
 	{name: "clicks", value: "P", help: "simulate: percent of the mails that are clicked, and so opened, 0 if not said", check: wholeNumber(0, 100)},
 	{name: "events", value: "FILE", help: "simulate: what people do, a JSON object a line with external_id, time, and name or product_id; without it, it is made up"},
+	{name: "sample", value: "N", help: "simulate: not made-up people, but so many users of the database by chance", check: wholeNumber(1, simulate.MaxSampled)},
 	{name: "who", value: "U", help: "simulate: not made-up people, but the user with this external id"},
 	{name: "json", help: "list, status, simulate: JSON"},
 }

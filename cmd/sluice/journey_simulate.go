@@ -7,30 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"sluice/journey"
 	"sluice/journey/desk"
-	"sluice/journey/plan"
 	"sluice/journey/simulate"
 	"sluice/user"
 )
 
-// Presets and bounds of journey simulate.
 const (
-	simulatedPeople = 10_000
-	simulatedDays   = 30
-	simulatedWays   = 3
-
-	// simulatedPerDay is how often a made-up person does each thing that the journey
-	// waits for, on average: three times in two months.
-	simulatedPerDay = 0.05
-
-	maxSimulatedOften = 3000    // times in 30 days
+	simulatedWays     = 3
 	maxSimulatedBytes = 1 << 30 // of --events
 )
 
@@ -68,82 +56,79 @@ func (c *call) simulated(ctx context.Context, name string) (*simulate.Input, err
 		return nil, err
 	}
 	c.warn(checked.Warnings)
-	p := checked.Plan
-	text, err := checked.Document.Text()
+	try, err := checked.Try()
 	if err != nil {
 		return nil, err
 	}
-	mentioned, err := simulate.Mentions(text)
-	if err != nil {
-		return nil, err
-	}
-	from := c.main.own().Now().UTC().Truncate(time.Second)
+	try.From = c.main.own().Now().UTC().Truncate(time.Second)
 	if text := c.given.text("from"); text != "" {
-		if from, err = time.Parse(time.RFC3339, text); err != nil {
+		if try.From, err = time.Parse(time.RFC3339, text); err != nil {
 			return nil, usagef("journey simulate: --from: want a time such as 2026-12-01T00:00:00Z")
 		}
 	}
-	days, people := simulatedDays, simulatedPeople
-	if c.given.has("days") {
-		days = c.given.number("days")
-	}
-	if c.given.has("people") {
-		people = c.given.number("people")
-	}
-	in := &simulate.Input{Plan: p, From: from, Until: from.AddDate(0, 0, days), Reactions: c.reactions(), Caps: c.config.JourneyCaps(), Control: c.config.GlobalControlPercent}
-	if who := c.given.text("who"); who != "" {
-		if in.People, err = c.simulatedUser(ctx, who); err != nil {
-			return nil, err
+	for flag, to := range map[string]*int{"days": &try.Days, "people": &try.People, "opens": &try.Opens, "clicks": &try.Clicks} {
+		if c.given.has(flag) {
+			*to = c.given.number(flag)
 		}
-	} else {
-		crowd := simulate.Crowd{People: people, Seed: uint64(c.given.number("seed")), SeenBefore: from, Attributes: mentioned.Attributes,
-			Events: mentioned.Events, Products: mentioned.Products}
-		in.People = crowd.Make()
 	}
-	for i := range min(simulate.MaxSamples, len(in.People)) {
-		in.Samples = append(in.Samples, i)
+	try.Seed, try.Often, try.Still = uint64(c.given.number("seed")), c.given.text("often"), c.given.has("events")
+	try.Caps, try.Control = c.config.JourneyCaps(), c.config.GlobalControlPercent
+	if try.Real, err = c.simulatedPeople(ctx); err != nil {
+		return nil, err
+	}
+	in, err := try.Input()
+	if err != nil {
+		return nil, usagef("journey simulate: --%v", err)
 	}
 	if file := c.given.text("events"); file != "" {
 		in.Happenings, err = c.simulatedEvents(file, in.People)
-		return in, err
 	}
-	habits := habitsOf(p, mentioned)
-	if err := c.often(habits); err != nil {
-		return nil, err
-	}
-	in.Happenings = simulate.Happen(len(in.People), habits, in.From, in.Until, uint64(c.given.number("seed")))
-	return in, nil
+	return in, err
 }
 
-// reactions are what people do with mail.
-func (c *call) reactions() simulate.Reactions {
-	share := func(flag string) float64 {
-		if !c.given.has(flag) {
-			return 0
-		}
-		return float64(c.given.number(flag)) / 100
-	}
-	return simulate.Reactions{Opens: share("opens"), Clicks: share("clicks"), Seed: uint64(c.given.number("seed"))}
-}
-
-// simulatedPlan reads a journey: a file, without a database, or the draft of an id.
+// simulatedPlan reads a journey: a file, or the draft of an id. A file needs no database,
+// unless people of it are asked for: their segments must be the real ones.
 func (c *call) simulatedPlan(ctx context.Context, name string) (*desk.Checked, error) {
-	if journey.ValidID(name) {
-		db, err := c.store(ctx)
-		if err != nil {
+	isDraft := journey.ValidID(name)
+	var w desk.Written
+	var err error
+	if !isDraft {
+		if w, err = c.journeyFile(name); err != nil {
 			return nil, err
 		}
-		return c.desk(ctx, db).SimulatedDraft(ctx, name)
 	}
-	w, err := c.journeyFile(name)
+	if !isDraft && !c.given.has("who") && !c.given.has("sample") {
+		checked, err := desk.ValidateAlone(w)
+		return checked, ofFile(name, err)
+	}
+	db, err := c.store(ctx)
 	if err != nil {
 		return nil, err
 	}
-	checked, err := desk.ValidateAlone(w)
-	if err != nil {
-		return nil, ofFile(name, err)
+	checked, err := c.desk(ctx, db).Simulated(ctx, name, w)
+	return checked, ofFile(name, err)
+}
+
+// simulatedPeople are those of the database who are asked for; nil: none are.
+func (c *call) simulatedPeople(ctx context.Context) ([]simulate.Person, error) {
+	who := c.given.text("who")
+	switch {
+	case who != "" && c.given.has("sample"):
+		return nil, usagef("journey simulate: give --who or --sample, not both")
+	case who != "":
+		return c.simulatedUser(ctx, who)
+	case !c.given.has("sample"):
+		return nil, nil
 	}
-	return checked, nil
+	db, err := c.store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	people, err := simulate.Sample(ctx, db, c.config.Partitions, c.given.number("sample"), uint64(c.given.number("seed")))
+	if err == nil && len(people) == 0 {
+		err = errors.New("journey simulate: --sample: there are no users in the database")
+	}
+	return people, err
 }
 
 // simulatedUser is somebody of the database.
@@ -163,43 +148,6 @@ func (c *call) simulatedUser(ctx context.Context, name string) ([]simulate.Perso
 		}
 	}
 	return nil, fmt.Errorf("journey simulate: there is no user %.64q", name)
-}
-
-// habitsOf have people do what a journey waits for, with the properties that its rules
-// ask for.
-func habitsOf(p *plan.Plan, m *simulate.Mentioned) (habits []simulate.Habit) {
-	names := p.Names()
-	for _, name := range names.Events {
-		habits = append(habits, simulate.Habit{Fact: journey.Fact{Kind: journey.FactEvent, Name: name}, PerDay: simulatedPerDay, Properties: m.Properties})
-	}
-	for _, name := range names.Purchases {
-		if name == journey.Any {
-			name = "product"
-		}
-		habits = append(habits, simulate.Habit{Fact: journey.Fact{Kind: journey.FactPurchase, Name: name, Body: `{"currency":"EUR","price":10}`}, PerDay: simulatedPerDay})
-	}
-	return habits
-}
-
-// often takes over how often people do what.
-func (c *call) often(habits []simulate.Habit) error {
-	for part := range strings.SplitSeq(c.given.text("often"), ",") {
-		part = strings.TrimSpace(part)
-		if part == "" {
-			continue
-		}
-		name, times, _ := strings.Cut(part, "=")
-		n, err := strconv.ParseFloat(times, 64)
-		if err != nil || math.IsNaN(n) || n < 0 || n > maxSimulatedOften {
-			return usagef("journey simulate: --often: want NAME=TIMES, at most %d times in 30 days, got %.64q", maxSimulatedOften, part)
-		}
-		i := slices.IndexFunc(habits, func(h simulate.Habit) bool { return h.Fact.Name == strings.TrimSpace(name) })
-		if i < 0 {
-			return usagef("journey simulate: --often: the journey asks for no event and no product %.64q", name)
-		}
-		habits[i].PerDay = n / 30
-	}
-	return nil
 }
 
 // simulatedEvent is a line of --events.

@@ -2,8 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -157,6 +160,60 @@ func TestJourneySimulateReactions(t *testing.T) {
 		t.Errorf("%d and %d clicked", none, all)
 	}
 	if got := sluiceRun(t, dir, "journey", "simulate", file, "--opens", "101"); got.code != exitUsage {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Users of the database take part with their own profiles: one by name, or so many by
+// chance, with the segments that there are. Nothing is written.
+func TestJourneySimulateUsers(t *testing.T) {
+	t.Parallel()
+	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	for n := range 12 {
+		s.sent(t, 201, "/users/track/sync", fmt.Sprintf(`{"attributes":[{"external_id":"u-%d","email":"u-%d@example.com","plan":%q}]}`, n, n, []string{"gold", "free"}[n%2]))
+	}
+	mail, file := filepath.Join(s.dir, "welcome.mail"), filepath.Join(s.dir, "hello.yaml")
+	write(t, mail, welcomeFile)
+	mustRun(t, s.dir, "template", "put", mail)
+	write(t, file, "id: hello\nentry: {when: {at: \"2026-12-02 09:00\"}}\nsteps:\n  - {id: is, split: {if: {attribute: plan, is: equals, value: gold}, then: mail, else: exit}}\n  - {id: mail, message: {template: welcome, from: us@example.org}}\n")
+	type outcome struct {
+		Entered, Mails int
+		Ways           []struct{ Name string }
+	}
+	run := func(more ...string) (o outcome) {
+		t.Helper()
+		got := mustRun(t, s.dir, append([]string{"journey", "simulate", file, "--from", "2026-12-01T00:00:00Z", "--json"}, more...)...)
+		if err := json.Unmarshal([]byte(got.stdout), &o); err != nil {
+			t.Fatalf("%v: %s", err, got.stdout)
+		}
+		return o
+	}
+	if gold, free := run("--who", "u-6"), run("--who", "u-7"); gold.Entered != 1 || gold.Mails != 1 || free.Entered != 1 || free.Mails != 0 || free.Ways[0].Name != "u-7" {
+		t.Errorf("%+v and %+v", gold, free)
+	}
+	if all := run("--sample", "100000"); all.Entered != 12 || all.Mails != 6 {
+		t.Errorf("%+v", all)
+	}
+	some, again, others := run("--sample", "5"), run("--sample", "5"), 0
+	if some.Entered != 5 || !reflect.DeepEqual(some, again) {
+		t.Errorf("%+v and %+v", some, again)
+	}
+	for seed := range 5 {
+		if o := run("--sample", "5", "--seed", strconv.Itoa(seed+2)); o.Entered != 5 {
+			t.Errorf("%+v", o)
+		} else if !reflect.DeepEqual(o, some) {
+			others++
+		}
+	}
+	if others == 0 {
+		t.Error("another seed samples the same people")
+	}
+	for _, wrong := range [][2]string{{"--who", "nobody"}, {"--sample", "100001"}} {
+		if got := sluiceRun(t, s.dir, "journey", "simulate", file, wrong[0], wrong[1]); got.code == exitOK || !strings.Contains(got.stderr, strings.Trim(wrong[1], "1")) {
+			t.Errorf("%+v", got)
+		}
+	}
+	if got := sluiceRun(t, s.dir, "journey", "simulate", file, "--who", "u-1", "--sample", "3"); got.code != exitUsage || !strings.Contains(got.stderr, "not both") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -44,6 +44,11 @@ type Desk struct {
 
 	// SendsDays is for how many days sends are kept (retention.sends); 0: for ever.
 	SendsDays int
+
+	// Caps and Control are what simulations know of the settings: how much mail a person
+	// gets, and the percentage of people who get no marketing mail of any journey.
+	Caps    []journey.Cap
+	Control int
 }
 
 // Sends has the mails of a user (mail.LedgerStore).
@@ -233,16 +238,6 @@ func firstPublish(j *store.Journey, now time.Time) time.Time {
 		return time.Time{}
 	}
 	return now
-}
-
-// SimulatedDraft is ValidateDraft for a simulation, which has a clock of its own: a time
-// of entry that has passed is no error.
-func (d *Desk) SimulatedDraft(ctx context.Context, id string) (*Checked, error) {
-	j, err := d.at(ctx, id, -1)
-	if err != nil {
-		return nil, err
-	}
-	return d.validateAt(ctx, Written{Text: j.Draft}, time.Time{})
 }
 
 // ValidateAlone is Validate without a database: templates, segments and other journeys

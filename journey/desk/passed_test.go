@@ -46,7 +46,7 @@ func TestPassedTimesAreRefused(t *testing.T) {
 		}
 		b.refused(err, sluice.CodeInvalid, c.place, "has passed")
 		b.refused(publishing, sluice.CodeInvalid, c.place, "has passed")
-		_, err = b.SimulatedDraft(t.Context(), id)
+		_, err = b.Simulated(t.Context(), id, Written{})
 		b.ok(err)
 	}
 }

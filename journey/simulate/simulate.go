@@ -359,10 +359,11 @@ const whatMail step.What = 200
 // outcome sums up.
 func (r *runner) outcome() *Outcome {
 	o := &r.total
+	o.Converted, o.Ways = []Conversion{}, []Way{}
 	for i := range r.in.Plan.Steps {
 		s := &r.in.Plan.Steps[i]
 		count := func(path int, what step.What) int { return r.counts[step.Count{Step: i, Path: path, What: what}] }
-		c := StepCounts{ID: s.ID, Kind: s.Kind, Entered: count(-1, step.Entered), Exited: count(-1, step.Exited), Mails: count(-1, whatMail),
+		c := StepCounts{Paths: []PathCounts{}, ID: s.ID, Kind: s.Kind, Entered: count(-1, step.Entered), Exited: count(-1, step.Exited), Mails: count(-1, whatMail),
 			LeftOut: count(-1, step.LeftOut), Capped: count(-1, step.Capped), Withheld: count(-1, step.Withheld), Passed: count(-1, step.Passed)}
 		others := c.Passed
 		for n := range s.Paths {

@@ -1,0 +1,117 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/journey"
+	"sluice/journey/plan"
+)
+
+// Try is a simulation as people ask for it: what is not said is made up.
+type Try struct {
+	Plan     *plan.Plan
+	Document string // of the plan, as plan.Document.Text writes it
+
+	From   time.Time
+	Days   int // 0: PresetDays
+	People int // that are made up; 0: PresetPeople
+	Seed   uint64
+
+	Real  []Person // instead of made-up people; nil: these
+	Still bool     // nobody does anything by itself
+
+	Often         string // how often people do what: NAME=TIMES in 30 days, separated by commas; else PresetOften
+	Opens, Clicks int    // percent of the mails
+
+	Caps    []journey.Cap
+	Control int // as in Input
+
+	MaxHappenings int // 0: the bound of that name
+}
+
+// Presets of a Try.
+const (
+	PresetPeople = 10_000
+	PresetDays   = 30
+	PresetOften  = 1.5 // times in 30 days
+
+	maxOften = 3000 // the same
+)
+
+// Input is what Run takes. An error says which member of the Try is wrong.
+func (t *Try) Input() (*Input, error) {
+	m, err := Mentions(t.Document)
+	if err != nil {
+		return nil, err
+	}
+	habits := habitsOf(t.Plan, m)
+	if err := often(t.Often, habits); err != nil {
+		return nil, err
+	}
+	in := &Input{Plan: t.Plan, From: t.From, Until: t.From.AddDate(0, 0, cmp.Or(t.Days, PresetDays)), People: t.Real, Caps: t.Caps, Control: t.Control,
+		Reactions: Reactions{Opens: float64(t.Opens) / 100, Clicks: float64(t.Clicks) / 100, Seed: t.Seed}}
+	if t.Real == nil {
+		crowd := Crowd{People: cmp.Or(t.People, PresetPeople), Seed: t.Seed, SeenBefore: t.From, Attributes: m.Attributes, Events: m.Events, Products: m.Products}
+		in.People = crowd.Make()
+	}
+	for i := range min(MaxSamples, len(in.People)) {
+		in.Samples = append(in.Samples, i)
+	}
+	if t.Still {
+		return in, nil
+	}
+	most := cmp.Or(t.MaxHappenings, MaxHappenings)
+	expected := 0.0
+	for i := range habits {
+		expected += habits[i].PerDay * float64(len(in.People)) * in.Until.Sub(in.From).Hours() / 24
+	}
+	if expected > float64(most)*0.9 { // by chance it may be some more
+		return nil, fmt.Errorf("people: %d of them do some %.0f things in that time, at most %d are possible; take fewer people, days or times", len(in.People), expected, most*9/10)
+	}
+	in.Happenings = Happen(len(in.People), habits, in.From, in.Until, t.Seed)
+	return in, nil
+}
+
+// habitsOf have people do what a journey waits for, with the properties that its rules
+// ask for.
+func habitsOf(p *plan.Plan, m *Mentioned) (habits []Habit) {
+	const perDay = PresetOften / 30
+	names := p.Names()
+	for _, name := range names.Events {
+		habits = append(habits, Habit{Fact: journey.Fact{Kind: journey.FactEvent, Name: name}, PerDay: perDay, Properties: m.Properties})
+	}
+	for _, name := range names.Purchases {
+		if name == journey.Any {
+			name = "product"
+		}
+		habits = append(habits, Habit{Fact: journey.Fact{Kind: journey.FactPurchase, Name: name, Body: `{"currency":"EUR","price":10}`}, PerDay: perDay})
+	}
+	return habits
+}
+
+// often takes over how often people do what.
+func often(text string, habits []Habit) error {
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		name, times, _ := strings.Cut(part, "=")
+		n, err := strconv.ParseFloat(times, 64)
+		if err != nil || math.IsNaN(n) || n < 0 || n > maxOften {
+			return fmt.Errorf("often: want NAME=TIMES, at most %d times in 30 days, got %.64q", maxOften, part)
+		}
+		i := slices.IndexFunc(habits, func(h Habit) bool { return h.Fact.Name == strings.TrimSpace(name) })
+		if i < 0 {
+			return fmt.Errorf("often: the journey asks for no event and no product %.64q", name)
+		}
+		habits[i].PerDay = n / 30
+	}
+	return nil
+}
