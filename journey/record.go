@@ -16,11 +16,12 @@ type Record struct {
 	Step       uint16 // its index in the plan; of a person who is in none any more: the last one
 	State      State
 	Version    uint8  // place in the journey's table of live versions
-	Due        uint32 // seconds since 1970; 0: it waits for no time
+	Due        uint32 // seconds since 1970; 0: it waits for no time. Of StateExited: see Left
 	Entered    uint32 // seconds since 1970
 	Occurrence uint16 // how often the person had entered before
 
 	// Rank is the best path of a ranked wait that has happened, counted from 1; 0: none.
+	// Of StateExited it is the cause (Left).
 	// Converted has a bit for each conversion of this occurrence. They share the last
 	// two bytes: 6 bits and 10.
 	Rank      uint8

@@ -67,6 +67,9 @@ func TestJourneyCommand(t *testing.T) {
 	does("gone")
 	awaitPlace(t, s, "u-7", `"state":"exited","step":"long"`)
 	awaitStatus(t, s.dir, "long  entered 1  waiting 0  passed 0  exited 1")
+	if got := mustRun(t, s.dir, "journey", "why", "hello", "--user", "u-7").stdout; !strings.Contains(got, "by exit_when[0]: event gone\nwhat happened then: gone\n") {
+		t.Errorf("why the person left: %q", got)
+	}
 
 	for _, x := range [][2]string{{"pause", "paused"}, {"resume", "live"}, {"stop", "stopped"}, {"archive", "archived"}} {
 		if got := mustRun(t, s.dir, "journey", x[0], "hello").stdout; got != "journey hello is "+x[1]+"\n" {

@@ -83,7 +83,9 @@ func (d *Desk) Why(ctx context.Context, id, stepID string, person user.Row) (*Wh
 	if err := w.sends(ctx, stepID); err != nil {
 		return nil, err
 	}
-	w.stands()
+	if err := w.stands(ctx); err != nil {
+		return nil, err
+	}
 	if at >= 0 && w.record.State != journey.StateControl {
 		err = w.step(ctx, at)
 	}
@@ -142,7 +144,7 @@ func (w *why) neverEntered(ctx context.Context) error {
 }
 
 // stands says where the person is.
-func (w *why) stands() {
+func (w *why) stands(ctx context.Context) error {
 	p := w.Place
 	entered := instantText(p.Entered)
 	switch p.State {
@@ -158,10 +160,12 @@ func (w *why) stands() {
 			w.say("the journey is paused: nobody goes on")
 		}
 	case journey.StateExited:
-		w.say("the person entered at %s and was taken out at step %s: by exit_when, an exception, a deletion, a merge or a stop", entered, p.Step)
+		w.say("the person entered at %s and was taken out at step %s", entered, p.Step)
+		return w.takenOut(ctx)
 	default:
 		w.say("the person entered at %s and went to the end, by step %s", entered, p.Step)
 	}
+	return nil
 }
 
 // step says what became of a step.

@@ -22,6 +22,10 @@ steps:
   - {id: wait, delay: {for: 1d}, next: last}
   - {id: last, message: {template: hello}, next: end}
   - {id: end, delay: {for: 1d}}
+exit_when:
+  - {event: bought}
+  - {rule: {attribute: plan, is: equals, value: silver}}
+exceptions: {attribute: plan, to: gold}
 `
 
 // What decided is said: the rule with the value, the branch, the time, the state of the
@@ -59,6 +63,18 @@ func TestWhy(t *testing.T) {
 		r.Step, r.State = step, state
 		return r
 	}
+	left := func(kind journey.CauseKind, index int) journey.Record {
+		r := at(2, journey.StateInside)
+		r.Leave(journey.Cause{Kind: kind, Index: index}, 1_772_533_800)
+		return r
+	}
+	fact := journey.Fact{Place: sluice.Place{Position: sluice.Position{Major: 1_772_533_800_999}}, Number: 7, Kind: journey.FactEvent, Name: "bought", TimeMillis: 1, Body: `{"hats":2}`}
+	another := fact
+	another.Number, another.Name = 8, "other"
+	p, err = b.store.Prepare(&store.Effect{JourneyFacts: []journey.Fact{fact, another}})
+	b.ok(err)
+	_, err = b.store.Apply(t.Context(), p)
+	b.ok(err)
 	for name, x := range map[string]struct {
 		record journey.Record
 		taken  []int
@@ -72,6 +88,12 @@ func TestWhy(t *testing.T) {
 		"got it":    {record: at(2, journey.StateInside), taken: []int{0}, step: "thanks", want: []string{"went on from step thanks", "is waiting"}},
 		"left out":  {record: at(4, journey.StateInside), taken: []int{1}, step: "last", want: []string{"the mail was left out", "unsubscribed from marketing mail now"}},
 		"taken out": {record: at(2, journey.StateExited), taken: []int{1}, step: "last", want: []string{"was taken out at step wait", "left before step last"}},
+		"bought":    {record: left(journey.CauseExit, 0), want: []string{"was taken out at step wait", "at 2026-03-03T10:30:00Z, by exit_when[0]: event bought", `what happened then: bought {"hats":2}`}},
+		"rule":      {record: left(journey.CauseExit, 1), want: []string{"by exit_when[1]: rule", "exit_when[1].rule does not hold now", `"free"`}},
+		"exception": {record: left(journey.CauseException, 0), want: []string{"by exceptions[0]: attribute plan"}},
+		"stopped":   {record: left(journey.CauseStopped, 0), want: []string{"because the journey was stopped"}},
+		"merged":    {record: left(journey.CauseMerged, 0), want: []string{"because the person was merged"}},
+		"deleted":   {record: left(journey.CauseDeleted, 0), want: []string{"because the person was deleted"}},
 		"control":   {record: at(0, journey.StateControl), step: "last", want: []string{"control group"}},
 		"unknown":   {record: at(2, journey.StateInside), step: "last", want: []string{"is not known"}},
 	} {

@@ -98,7 +98,7 @@ func (c *change) takeOver(ctx context.Context, in *inside, f *journey.Fact) erro
 			return err
 		}
 	}
-	v.walk.Stop([]step.Person{c.part.person(f.Number, place.Record, "")}, c.out)
+	v.walk.Stop([]step.Person{c.part.person(f.Number, place.Record, "")}, c.part.clock.Now(), c.out)
 	c.count(v)
 	return nil
 }

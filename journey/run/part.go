@@ -512,7 +512,7 @@ func (p *part) moveGroup(ctx context.Context, c *change, in *inside, group []ste
 	}
 	c.moved += len(group)
 	if in.stopped {
-		v.walk.Stop(group, c.out)
+		v.walk.Stop(group, now, c.out)
 		return c.settle(ctx, in, v, group)
 	}
 	if err := p.readProfiles(ctx, group); err != nil {

@@ -145,8 +145,19 @@ conversions: [{name: c, when: {event: bought}, within: 36h}]
 // fact and on arrival at a step.
 func TestExits(t *testing.T) {
 	l := newLife(t, exitsText, `{}`)
+	left := func(kind journey.CauseKind, index int) {
+		t.Helper()
+		var kept journey.Record
+		if err := kept.Decode(l.p.Record.Append(nil)); err != nil {
+			t.Fatal(err)
+		}
+		if why, at := kept.Left(); why != (journey.Cause{Kind: kind, Index: index}) || at == 0 {
+			t.Errorf("the person left by %+v at %d, want kind %d, index %d", why, at, kind, index)
+		}
+	}
 	l.tell("in")
 	l.want("", l.tell("except"), journey.StateExited)
+	left(journey.CauseException, 0)
 	l.want("", l.tell("in"), journey.StateInside) // two hours after
 	if l.p.Record.Occurrence != 1 {
 		t.Errorf("the second time is occurrence %d", l.p.Record.Occurrence)
@@ -154,16 +165,19 @@ func TestExits(t *testing.T) {
 	l.pass(24 * time.Hour)
 	l.want("mail", l.tell("except"), journey.StateInside)
 	l.want("mail", l.tell("gone"), journey.StateExited)
+	left(journey.CauseExit, 0)
 
 	l = newLife(t, exitsText, `{}`)
 	l.tell("in")
 	l.p.Profile = `{"custom":{"stop":1}}`
 	l.want("", l.tell(`{"stop":[null,1]}`), journey.StateExited)
+	left(journey.CauseExit, 1)
 
 	l = newLife(t, exitsText, `{}`)
 	l.tell("in")
 	l.p.Profile = `{"custom":{"stop":1}}` // before anything was told
 	l.want("", l.pass(24*time.Hour), journey.StateExited)
+	left(journey.CauseExit, 1)
 }
 
 // A conversion counts once an occurrence, inside and afterwards, and not too late.

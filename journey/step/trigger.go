@@ -111,7 +111,11 @@ func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (
 			return false, err
 		}
 		if gone(f) {
-			out.leave(0)
+			why := journey.Cause{Kind: journey.CauseDeleted}
+			if f.Kind == journey.FactMerged {
+				why.Kind = journey.CauseMerged
+			}
+			out.Records[0].Leave(why, secondOf(f))
 			if r.State == journey.StateInside { // others are at no step
 				out.count(int(r.Step), -1, Exited)
 			}
@@ -182,25 +186,27 @@ func (j *Journey) insideFact(p *Person, f *journey.Fact, now time.Time, out *Res
 			return false, err
 		}
 	}
-	leaves, err := anyFires(j.p.Exit, f, p, now, holds, s.ExitBit)
-	if err == nil && !leaves && at == 0 {
-		leaves, err = anyFires(j.p.Exceptions, f, p, now, holds, s.ExitBit)
+	why := journey.Cause{Kind: journey.CauseExit}
+	why.Index, err = firstFires(j.p.Exit, f, p, now, holds, s.ExitBit)
+	if err == nil && why.Index < 0 && at == 0 {
+		why.Kind = journey.CauseException
+		why.Index, err = firstFires(j.p.Exceptions, f, p, now, holds, s.ExitBit)
 	}
-	if err != nil || leaves {
-		if leaves {
-			out.exit(0, at)
+	if err != nil || why.Index >= 0 {
+		if err == nil {
+			out.exit(0, at, why, secondOf(f))
 		}
-		return leaves, err
+		return err == nil, err
 	}
 	if s.Kind != plan.StepWait {
 		return false, nil
 	}
 	for n := range s.Paths {
-		fired, err := anyFires(s.Paths[n].When, f, p, now, holds, 0)
+		fired, err := firstFires(s.Paths[n].When, f, p, now, holds, 0)
 		if err != nil {
 			return false, err
 		}
-		if !fired {
+		if fired < 0 {
 			continue
 		}
 		if s.Ranked && n > 0 { // a better path may come yet
@@ -218,12 +224,15 @@ func (j *Journey) insideFact(p *Person, f *journey.Fact, now time.Time, out *Res
 	return false, nil
 }
 
-// anyFires reports whether a fact is one of those that are meant.
-func anyFires(all []plan.On, f *journey.Fact, p *Person, now time.Time, holds uint64, bit int) (bool, error) {
+// firstFires returns which of those that are meant a fact is; -1: none.
+func firstFires(all []plan.On, f *journey.Fact, p *Person, now time.Time, holds uint64, bit int) (int, error) {
 	for i := range all {
 		if fired, err := fires(&all[i], f, p, now, holds, bit); err != nil || fired {
-			return fired, err
+			return i, err
 		}
 	}
-	return false, nil
+	return -1, nil
 }
+
+// secondOf is when a fact came to its log: the same when it is told again.
+func secondOf(f *journey.Fact) uint32 { return uint32(f.Place.Position.Major / 1000) }

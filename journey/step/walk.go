@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/bits"
+	"slices"
 	"time"
 
 	"sluice/journey"
@@ -143,11 +144,11 @@ func (r *Result) reset(people, steps int) {
 }
 
 // Stop takes people out because the journey was stopped.
-func (j *Journey) Stop(people []Person, out *Result) {
+func (j *Journey) Stop(people []Person, now time.Time, out *Result) {
 	out.reset(len(people), len(j.p.Steps))
 	for i := range people {
 		out.Records[i] = people[i].Record
-		out.exit(i, min(int(people[i].Record.Step), len(j.p.Steps)-1))
+		out.exit(i, min(int(people[i].Record.Step), len(j.p.Steps)-1), journey.Cause{Kind: journey.CauseStopped}, second(now))
 	}
 }
 
@@ -301,7 +302,7 @@ func (j *Journey) walk(people []Person, now time.Time, out *Result) error {
 				holds = out.holds[n]
 			}
 			if holds>>s.ExitBit != 0 { // a rule of exit_when
-				out.exit(int(i), at)
+				out.exit(int(i), at, j.exitRule(bits.TrailingZeros64(holds>>s.ExitBit)), second(now))
 				continue
 			}
 			j.do(s, at, int(i), &people[i], holds, now, out)
@@ -443,14 +444,15 @@ func (r *Result) wait(i, at int, until time.Time) {
 }
 
 // exit takes a person out who is at a step.
-func (r *Result) exit(i, at int) {
-	r.leave(i)
+func (r *Result) exit(i, at int, why journey.Cause, second uint32) {
+	r.Records[i].Leave(why, second)
 	r.count(at, -1, Exited)
 }
 
-func (r *Result) leave(i int) {
-	record := &r.Records[i]
-	record.State, record.Due = journey.StateExited, 0
+// exitRule is the trigger of exit_when that has a rule, by the number of the rule.
+func (j *Journey) exitRule(number int) journey.Cause {
+	at := slices.IndexFunc(j.p.Exit, func(on plan.On) bool { return on.Kind == plan.OnRule && on.Rule == number })
+	return journey.Cause{Kind: journey.CauseExit, Index: max(at, 0)}
 }
 
 func (r *Result) count(at, path int, what What) { r.Counts[Count{at, path, what}]++ }
