@@ -31,6 +31,8 @@ var wings = map[string]int{
 	".":   0, // the words of the engine
 	"lib": 1, // small, and usable alone
 
+	"docs": 1, // the examples, as files of the program
+
 	"flow":  2, // the engine on Redis
 	"store": 2, // databases
 
@@ -146,7 +148,7 @@ func tracked(t *testing.T, f func(path string)) {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			if p != "." && (name == ".git" || name == "bin" || name == "sluice-data" || name == "testdata") {
+			if p != "." && (name == ".git" || name == "bin" || name == "sluice-data" || name == "sluice-demo" || name == "testdata") {
 				return filepath.SkipDir
 			}
 			return nil
@@ -214,7 +216,7 @@ func TestWings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if e.IsDir() && e.Name() != ".git" && e.Name() != "bin" && e.Name() != "sluice-data" {
+		if e.IsDir() && e.Name() != ".git" && e.Name() != "bin" && e.Name() != "sluice-data" && e.Name() != "sluice-demo" {
 			folders[e.Name()] = true
 		}
 	}

@@ -60,7 +60,7 @@ func commands() []command {
 	return []command{
 		{name: "serve", line: "run the program", long: serveLong, setting: true, bare: true, run: runServe},
 		{name: "dev", line: "run the program with its own Redis and SQLite", long: devLong, setting: true, bare: true, run: runDev},
-		{name: "demo", line: "watch made-up mail events flow through", long: demoLong, flags: demoFlags, bare: true, run: runDemo},
+		{name: "demo", line: "watch made-up people move through journeys", long: demoLong, flags: demoFlags, bare: true, run: runDemo},
 		{name: "health", line: "ask whether the program lives, for supervisors", long: healthLong, setting: true, loads: true, flags: healthFlags, bare: true, run: runHealth},
 		{name: "doctor", line: "look for what is wrong, and say what to do", long: doctorLong, setting: true, flags: doctorFlags, bare: true, run: runDoctor},
 		{name: "domain", args: "check DOMAIN...", line: "look whether receivers will take mail from a domain", long: domainLong, setting: true, loads: true, flags: domainFlags, run: runDomain},

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,48 +10,65 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice"
 	"sluice/api"
 	"sluice/config"
 	"sluice/engine"
 	"sluice/flow"
+	"sluice/lib/filelock"
 )
 
 const demoLong = `
-Runs the program with its own Redis and SQLite, and beside it a producer that pushes
-made-up mail events into the Redis list pepi_queue, a few of them broken. Shows what
-is taken in and stored, live, until Ctrl-C or the end of --for, then what became of
-every event that was pushed.
+Shows the whole product, with its own Redis and SQLite in a directory of its own: made-up
+people, the three journeys of docs/journeys.md, and what these people do. They sign up,
+fill carts and order: at --rate events a second, pushed into the Redis list shop_events, a
+few of them broken. Mail goes into built-in mailboxes, whose owners open it, click in it,
+complain of it, leave, and have it come back. Who clicks orders more often. The screen
+shows people moving until Ctrl-C or the end of --for, then what became of every event that
+was pushed.
 
-Only the flags below count: the demo reads neither sluice.yaml nor the environment,
-so that it never pushes into a real server.
+What takes the journeys an hour takes a second here; their times of day are left out.
+
+DIR is emptied at each start if an earlier demo made it; else it must be empty. Only the
+flags below count: the demo reads neither sluice.yaml nor the environment, so that it
+never pushes into a real server.
 `
 
 var demoFlags = []flagSpec{
-	{name: "rate", value: "N", preset: "2000", help: "events a second", check: wholeNumber(1, 1_000_000)},
+	{name: "people", value: "N", preset: "100000", help: "how many people are made up", check: wholeNumber(100, 1_000_000)},
+	{name: "seed", value: "N", preset: "1", help: "another number makes up other people", check: wholeNumber(1, 1_000_000)},
+	{name: "rate", value: "N", preset: "500", help: "events a second", check: wholeNumber(1, 1_000_000)},
 	{name: "for", value: "DURATION", help: "end by itself, such as 30s; without it at Ctrl-C", check: aDuration},
-	{name: "data", value: "DIR", preset: "./sluice-data", help: "where Redis and SQLite keep their files"},
-	{name: "listen", value: "ADDRESS", preset: "127.0.0.1:0", help: "address for /metrics and /readyz; port 0 takes a free one"},
+	{name: "data", value: "DIR", preset: "./sluice-demo", help: "where Redis and SQLite keep their files"},
+	{name: "listen", value: "ADDRESS", preset: demoListen, help: "address of the API; port 0 takes a free one"},
 }
 
 // Bounds and times of the demo.
 const (
-	demoList         = "pepi_queue"
+	demoListen       = "127.0.0.1:8019"
+	demoList         = "shop_events"
 	demoTick         = 50 * time.Millisecond
 	demoPushElements = 1000
 	demoMaxWaiting   = 1_000_000 // the producer waits while the list is longer
+	demoMaxBytes     = 4 << 30   // of the database: the demo ends beyond it
 	demoDrainPoll    = 20 * time.Millisecond
 	demoDrainLimit   = 15 * time.Second
 )
 
 // demo is a run of the demo.
 type demo struct {
-	program *engine.Engine
-	view    *demoView
-	rate    int
-	pushed  atomic.Int64 // by the producer
-	waiting atomic.Int64 // in the list, as the view last saw it
-	before  api.Stats    // the counters when the first event was pushed
-	after   api.Stats    // and when the last was stored
+	program  *engine.Engine
+	cfg      *config.Config
+	view     *demoView
+	shop     *shop
+	watched  *watchedMail
+	journeys []demoJourney
+	key      string // of the API
+	rate     int
+	pushed   atomic.Int64 // by the producer
+	waiting  atomic.Int64 // in the list, as the view last saw it
+	before   api.Stats    // the counters when the first event was pushed
+	after    api.Stats    // and when the last was stored
 }
 
 func runDemo(ctx context.Context, c *call) error {
@@ -61,18 +76,21 @@ func runDemo(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	// The log goes to a file: on the terminal it would tear the view.
-	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
-		return fmt.Errorf("make the data directory: %w; choose another with --data", err)
+	lock, err := takeDemoDirectory(cfg.Data)
+	if err != nil {
+		return err
 	}
+	defer lock.Close()
+	// The log goes to a file: on the terminal it would tear the view.
 	logPath := filepath.Join(cfg.Data, "demo.log")
 	logFile, err := os.OpenFile(logPath, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("make the demo's log: %w; choose another directory with --data", err)
 	}
 	defer logFile.Close()
-	d := &demo{rate: c.given.number("rate")}
-	d.view = newDemoView(c.main.Stdout, d.rate)
+	d := &demo{cfg: cfg, rate: c.given.number("rate"), shop: newShop(c.given.number("people"), uint64(c.given.number("seed")))}
+	d.watched = newWatchedMail(d.shop)
+	d.view = newDemoView(c.main.Stdout)
 	err = c.serve(ctx, cfg, logFile, func(ctx context.Context, e *engine.Engine) error {
 		d.program = e
 		return d.run(ctx, c)
@@ -80,25 +98,60 @@ func runDemo(ctx context.Context, c *call) error {
 	if err != nil {
 		return fmt.Errorf("%w; its log is %s", err, logPath)
 	}
-	return d.summary(c.main.Stdout, cfg, logPath)
+	return d.summary(c.main.Stdout, logPath)
 }
 
-// demoConfig is the configuration of the demo: the defaults, and one list.
+// demoConfig is the configuration of the demo: the defaults, one list, and what the
+// owners of mailboxes do.
 func (c *call) demoConfig() (*config.Config, error) {
 	return config.Load(config.Sources{
 		SkipDefaultFile: true,
 		Flags:           map[string]string{"data": c.given.text("data"), "listen": c.given.text("listen")},
 		Defaults: func(cfg *config.Config) {
 			cfg.Lists = []config.List{{Name: demoList, Take: config.TakeLeft, Dedupe: "event_id", AppID: "demo", Profile: true}}
+			m := &cfg.Mailboxes
+			m.Refuse, m.Bounce, m.Open, m.Click, m.Complain, m.Unsubscribe, m.WithinSeconds = 5, 10, 450, 150, 1, 10, 12
 		},
 	})
 }
 
+// takeDemoDirectory makes a directory, or empties one that a demo has made. It is the
+// caller's until the file is closed.
+func takeDemoDirectory(dir string) (lock *os.File, err error) {
+	const mark = "this-is-a-demo"
+	entries, err := os.ReadDir(dir)
+	if err == nil && len(entries) > 0 {
+		if _, err := os.Stat(filepath.Join(dir, mark)); err != nil {
+			return nil, fmt.Errorf("demo: %s has files, and no demo has made it; choose another directory with --data", dir)
+		}
+	}
+	if err = os.MkdirAll(dir, 0o700); err == nil {
+		lock, err = os.OpenFile(filepath.Join(dir, mark), os.O_CREATE|os.O_RDWR, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the demo's directory: %w; choose another with --data", err)
+	}
+	if err = filelock.Take(lock); errors.Is(err, filelock.ErrHeld) {
+		err = fmt.Errorf("demo: another one runs in %s; end it, or choose another directory with --data", dir)
+	}
+	for _, e := range entries {
+		if err == nil && e.Name() != mark {
+			err = os.RemoveAll(filepath.Join(dir, e.Name()))
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
+}
+
 // run is the demo beside the program: it ends by itself only with --for.
 func (d *demo) run(ctx context.Context, c *call) error {
-	// What an earlier run left behind is not ours to count.
-	if err := d.await(ctx, func(s api.Stats) bool { return drained(s) && d.program.Ready() == nil }); err != nil {
-		return nil // stopped before it began
+	if err := d.prepare(ctx, c.progress()); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before it began
+		}
+		return err
 	}
 	d.before = d.program.Stats()
 	d.after = d.before
@@ -108,9 +161,12 @@ func (d *demo) run(ctx context.Context, c *call) error {
 		end := time.AfterFunc(limit, stop)
 		defer end.Stop()
 	}
-	produced := make(chan error, 1)
-	go func() { produced <- d.produce(produceCtx) }()
-	failed := d.watch(produceCtx, produced)
+	working := make(chan error, 2)
+	go func() { working <- d.watched.follow(produceCtx, engine.LogsOf(d.program.Redis(), d.cfg)) }()
+	go func() { working <- d.produce(produceCtx) }()
+	failed := d.watch(produceCtx, working)
+	stop()
+	failed = errors.Join(failed, <-working)
 
 	// The producer has stopped; what is under way is waited for.
 	drainCtx, cancel := context.WithTimeout(c.kill, demoDrainLimit)
@@ -120,27 +176,24 @@ func (d *demo) run(ctx context.Context, c *call) error {
 		failed = errors.Join(failed, errors.New("ended before what was under way was stored"))
 	}
 	d.after = d.program.Stats()
-	d.view.show(d.moved(d.after), d.pushed.Load(), time.Now())
+	d.show(drainCtx, d.after, time.Now())
 	return failed
 }
 
-// watch draws until the producer has ended, and returns its error.
-func (d *demo) watch(ctx context.Context, produced <-chan error) error {
+// watch draws until one of two that work has ended, and returns its error.
+func (d *demo) watch(ctx context.Context, working <-chan error) error {
 	ticker := time.NewTicker(d.view.period())
 	defer ticker.Stop()
 	for {
 		select {
-		case err := <-produced:
-			if ctx.Err() != nil {
-				return nil
-			}
+		case err := <-working:
 			return err
 		case now := <-ticker.C:
 			s := d.program.Stats()
 			for _, l := range s.Lists {
 				d.waiting.Store(l.Waiting)
 			}
-			d.view.show(d.moved(s), d.pushed.Load(), now)
+			d.show(ctx, s, now)
 		}
 	}
 }
@@ -149,11 +202,6 @@ func (d *demo) watch(ctx context.Context, produced <-chan error) error {
 // finished: cut off, nobody knew whether its events are in the list.
 func (d *demo) produce(ctx context.Context) error {
 	redis := d.program.Redis()
-	var token [4]byte
-	if _, err := rand.Read(token[:]); err != nil {
-		return fmt.Errorf("draw a name for the run: %w", err)
-	}
-	g := newGenerator(uint64(time.Now().UnixNano()), hex.EncodeToString(token[:]))
 	ticker := time.NewTicker(demoTick)
 	defer ticker.Stop()
 	owed, last := 0.0, time.Now()
@@ -167,11 +215,17 @@ func (d *demo) produce(ctx context.Context) error {
 		}
 		for owed >= 1 && ctx.Err() == nil && d.waiting.Load() < demoMaxWaiting {
 			n := min(int(owed), demoPushElements)
-			if err := push(redis, g.next(time.Now(), n)); err != nil {
+			if err := push(redis, d.shop.next(time.Now(), n)); err != nil {
 				return err
 			}
 			d.pushed.Add(int64(n))
 			owed -= float64(n)
+		}
+		if err := d.track(); err != nil {
+			return err
+		}
+		if info, err := os.Stat(filepath.Join(d.cfg.Data, "sluice.db")); err == nil && info.Size() > demoMaxBytes {
+			return fmt.Errorf("the demo's database has reached %d MB: it ends here; the next start begins anew", demoMaxBytes>>20)
 		}
 	}
 }
@@ -211,36 +265,37 @@ func drained(s api.Stats) bool {
 	return true
 }
 
-// moved returns how far the counters have moved since the first push.
-func (d *demo) moved(s api.Stats) api.Stats {
-	s.Accepted -= d.before.Accepted
-	s.Stored -= d.before.Stored
-	s.Duplicates -= d.before.Duplicates
-	s.Dead -= d.before.Dead
-	return s
+// stored is how many events of the list have been stored since the first push: those of
+// mail, and purchases, are counted under other names.
+func (d *demo) stored(s api.Stats) int64 {
+	custom := sluice.KindCustom.String()
+	return s.Names[custom] - d.before.Names[custom]
 }
 
+func (d *demo) dead(s api.Stats) int64 { return s.Dead - d.before.Dead }
+
 // missing is how many pushed events are neither stored nor dead yet.
-func (d *demo) missing(s api.Stats) int64 {
-	m := d.moved(s)
-	return d.pushed.Load() - m.Stored - m.Dead - m.Duplicates
-}
+func (d *demo) missing(s api.Stats) int64 { return d.pushed.Load() - d.stored(s) - d.dead(s) }
 
 // summary says what became of every event. That the sum comes out is the point
 // of the program, so a sum that does not is a failure.
-func (d *demo) summary(w io.Writer, cfg *config.Config, logPath string) error {
-	m, missing := d.moved(d.after), d.missing(d.after)
-	data := cfg.Data
-	fmt.Fprintf(w, "\npushed %s = stored %s + dead %s + waiting %s\n\n", grouped(d.pushed.Load()), grouped(m.Stored), grouped(m.Dead), grouped(max(0, missing)))
-	fmt.Fprintf(w, "What waits is stored by the next start on the same data. To look further:\n\n"+
-		"  sluice dead list --data %[1]s\n"+
-		"  sqlite3 %[2]s 'SELECT name, COUNT(*) FROM events GROUP BY name'\n"+
-		"  less %[3]s\n", data, filepath.Join(data, "sluice.db"), logPath)
-	if m.Duplicates > 0 {
-		return fmt.Errorf("%d events were taken for repeats, and none was pushed twice: please report this with %s", m.Duplicates, logPath)
-	}
+func (d *demo) summary(w io.Writer, logPath string) error {
+	missing := d.missing(d.after)
+	fmt.Fprintf(w, "\npushed %s = stored %s + dead %s + waiting %s\n\n", grouped(d.pushed.Load()), grouped(d.stored(d.after)), grouped(d.dead(d.after)), grouped(max(0, missing)))
+	fmt.Fprintf(w, "To look further, before the next demo begins anew:\n\n"+
+		"  %[1]s dead list --data %[2]s\n"+
+		"  sqlite3 %[3]s 'SELECT name, COUNT(*) FROM events GROUP BY name'\n"+
+		"  less %[4]s\n", program(), d.cfg.Data, filepath.Join(d.cfg.Data, "sluice.db"), logPath)
 	if missing < 0 || (missing > 0 && drained(d.after)) {
 		return fmt.Errorf("the sum is off by %d events: please report this with %s", missing, logPath)
 	}
 	return nil
+}
+
+// program is how this program was called, for lines that are copied.
+func program() string {
+	if filepath.Base(os.Args[0]) == "sluice" {
+		return os.Args[0]
+	}
+	return "sluice"
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -10,27 +11,33 @@ import (
 	"time"
 
 	"sluice/api"
+	"sluice/journey/desk"
 )
 
 // How the view looks.
 const (
-	viewPeriodTerminal = 200 * time.Millisecond
-	viewPeriodLines    = time.Second
-	viewNames          = 8  // of event names
+	viewPeriodTerminal = 500 * time.Millisecond
+	viewPeriodLines    = 2 * time.Second
 	viewBarCells       = 30 // of the longest bar
+	viewTimeout        = 5 * time.Second
 )
 
-// demoView shows the demo: redrawn in place on a terminal, else a line every
-// second. Owned by one goroutine.
+// demoView shows the demo: redrawn in place on a terminal, else some lines now and
+// then. Owned by one goroutine.
 type demoView struct {
 	screen
-	wanted int // events a second
-	stored rate
+	rate rate
+	last []seenJourney // what was known last
 }
 
-func newDemoView(w io.Writer, wanted int) *demoView {
-	return &demoView{screen: newScreen(w), wanted: wanted}
+// seenJourney is what is known of a journey at a moment.
+type seenJourney struct {
+	demoJourney
+	counts desk.Counts
+	mails  mailCounts
 }
+
+func newDemoView(w io.Writer) *demoView { return &demoView{screen: newScreen(w)} }
 
 func (v *demoView) period() time.Duration {
 	if v.terminal {
@@ -39,63 +46,131 @@ func (v *demoView) period() time.Duration {
 	return viewPeriodLines
 }
 
-// show shows counters that began at zero with the demo.
-func (v *demoView) show(s api.Stats, pushed int64, now time.Time) {
-	rate, lag, waiting := v.stored.at(s.Stored, now), 0.0, int64(0)
+// show looks at the journeys and draws. Where the database does not answer, the last
+// look stays.
+func (d *demo) show(ctx context.Context, s api.Stats, now time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
+	defer cancel()
+	mails := d.watched.of()
+	var seen []seenJourney
+	for _, j := range d.journeys {
+		shown, err := d.program.Services().Journeys.Show(ctx, j.id, 0)
+		if err != nil {
+			seen = d.view.last
+			break
+		}
+		seen = append(seen, seenJourney{j, *shown.Counts, mails[j.id]})
+	}
+	d.view.last = seen
+	events := d.eventsLine(s, d.view.rate.at(d.stored(s), now))
+	if !d.view.terminal {
+		fmt.Fprintln(d.view.w, events)
+		for i := range seen {
+			fmt.Fprintln(d.view.w, seen[i].line())
+		}
+		return
+	}
+	d.view.draw(d.frame(seen, events))
+}
+
+// frame is the screen.
+func (d *demo) frame(seen []seenJourney, events string) []string {
+	lines := []string{
+		fmt.Sprintf("sluice demo: %s people; what takes a journey an hour takes a second here", grouped(int64(d.shop.people))),
+		events,
+		fmt.Sprintf("%-14s"+strings.Repeat("%10s", 6), "", "entered", "mails", "opened", "clicked", "bounced", "converted"),
+	}
+	for i := range seen {
+		lines = append(lines, seen[i].block()...)
+	}
+	lines = append(lines, "", "In another terminal, here:")
+	return append(append(lines, d.hints()...), "Ctrl-C ends it.")
+}
+
+// eventsLine tells of the list.
+func (d *demo) eventsLine(s api.Stats, rate float64) string {
+	lag := 0.0
 	for _, f := range s.Followers {
 		lag = max(lag, f.LagSeconds)
 	}
-	for _, l := range s.Lists {
-		waiting += max(0, l.Waiting)
-	}
-	if !v.terminal {
-		fmt.Fprintf(v.w, "pushed %d accepted %d stored %d rate %.0f/s lag %.2fs in list %d dead %d %s\n",
-			pushed, s.Accepted, s.Stored, rate, lag, waiting, s.Dead, namesLine(s.Names))
-		return
-	}
-	lines := []string{
-		fmt.Sprintf("sluice demo: %s mail events a second into the Redis list %s", grouped(int64(v.wanted)), demoList),
-		"",
-		fmt.Sprintf("  pushed    %12s      in the list  %12s", grouped(pushed), grouped(waiting)),
-		fmt.Sprintf("  accepted  %12s      dead letters %12s", grouped(s.Accepted), grouped(s.Dead)),
-		fmt.Sprintf("  stored    %12s      rate         %10s/s      lag %.2f s", grouped(s.Stored), grouped(int64(rate)), lag),
-		"",
-	}
-	lines = append(lines, bars(s.Names)...)
-	lines = append(lines, "", "Ctrl-C ends it.")
-	v.draw(lines)
+	return fmt.Sprintf("events: pushed %s  stored %s  %s/s  lag %.2f s  dead %s", grouped(d.pushed.Load()), grouped(d.stored(s)), grouped(int64(rate)), lag, grouped(d.dead(s)))
 }
 
-// sortedNames returns event names, the most frequent first.
-func sortedNames(names map[string]int64) []string {
-	return slices.SortedFunc(maps.Keys(names), func(a, b string) int {
-		return cmp.Or(cmp.Compare(names[b], names[a]), cmp.Compare(a, b))
-	})
+// hints are what to type next.
+func (d *demo) hints() []string {
+	data, url := " --data "+d.cfg.Data, ""
+	if d.cfg.Listen != demoListen {
+		url = " --url http://" + d.program.Address()
+	}
+	return []string{
+		"  " + program() + " journey status welcome" + data,
+		"  " + program() + " journey why welcome --user " + personID(0) + data,
+		"  " + program() + " mailbox list --key-file " + d.keyFile() + url,
+	}
 }
 
-func bars(names map[string]int64) []string {
-	var lines []string
-	most := int64(1)
-	for i, name := range sortedNames(names) {
-		if i == 0 {
-			most = max(1, names[name])
+// entered is how many have, those of the control group too.
+func (j *seenJourney) entered() int64 { return j.counts.Control + j.counts.Steps[0].Entered }
+
+// line is a journey where lines scroll.
+func (j *seenJourney) line() string {
+	m := &j.mails
+	text := fmt.Sprintf("%s: entered %d mails %d opened %d clicked %d bounced %d", j.id, j.entered(), m.sent, m.opened, m.clicked, m.bounced)
+	for _, name := range slices.Sorted(maps.Keys(j.counts.Conversions)) {
+		text += fmt.Sprintf(" %s %d", name, j.counts.Conversions[name])
+	}
+	text += " waiting"
+	for i := range j.counts.Steps {
+		if s := &j.counts.Steps[i]; s.Waiting > 0 {
+			text += fmt.Sprintf(" %s=%d", s.Step, s.Waiting)
 		}
-		if i == viewNames {
-			break
+	}
+	for i := range j.counts.Uplift {
+		text += ", " + upliftShort(&j.counts.Uplift[i])
+	}
+	return text
+}
+
+// block is a journey where it is redrawn.
+func (j *seenJourney) block() []string {
+	m := &j.mails
+	head := fmt.Sprintf("%-14s", j.id)
+	for _, n := range []int64{j.entered(), m.sent, m.opened, m.clicked, m.bounced, j.counts.Conversions[j.goal]} {
+		head += fmt.Sprintf("%10s", grouped(n))
+	}
+	if j.entered() == 0 && j.begins != "" {
+		head = fmt.Sprintf("%-14s   begins at %s UTC", j.id, j.begins)
+	}
+	lines, most := []string{head}, int64(1)
+	for i := range j.counts.Steps {
+		most = max(most, j.counts.Steps[i].Waiting)
+	}
+	for i := range j.counts.Steps {
+		if s := &j.counts.Steps[i]; s.Waiting > 0 || slices.Contains(j.waits, s.Step) {
+			lines = append(lines, fmt.Sprintf("  at %-9s%10s %s", s.Step, grouped(s.Waiting), strings.Repeat("#", int(s.Waiting*viewBarCells/most))))
 		}
-		bar := strings.Repeat("#", int(names[name]*viewBarCells/most))
-		lines = append(lines, fmt.Sprintf("  %-13.13s %12s  %s", safeText(name), grouped(names[name]), bar))
+	}
+	for i := range j.counts.Uplift {
+		if u := &j.counts.Uplift[i]; u.Conversion == j.goal {
+			lines = append(lines, "  "+upliftShort(u))
+		}
 	}
 	return lines
 }
 
-func namesLine(names map[string]int64) string {
-	var parts []string
-	for i, name := range sortedNames(names) {
-		if i == viewNames {
-			break
-		}
-		parts = append(parts, fmt.Sprintf("%s=%d", safeText(name), names[name]))
+// upliftShort tells what a journey is good for, on one line.
+func upliftShort(u *desk.Uplift) string {
+	share := func(n, of int64) float64 { return 100 * float64(n) / float64(of) }
+	text := fmt.Sprintf("%s %.1f %%, without mail %.1f %% of %s", safeText(u.Conversion), share(u.Converted, u.Entered), share(u.ControlConverted, u.ControlEntered), grouped(u.ControlEntered))
+	if !u.Shown {
+		return text + ": no difference shown"
 	}
-	return strings.Join(parts, " ")
+	return text + fmt.Sprintf(": %+.1f points (%+.1f to %+.1f)", 100*u.Difference, 100*u.Low, 100*u.High)
+}
+
+// sortedNames returns names, the most frequent first.
+func sortedNames(names map[string]int64) []string {
+	return slices.SortedFunc(maps.Keys(names), func(a, b string) int {
+		return cmp.Or(cmp.Compare(names[b], names[a]), cmp.Compare(a, b))
+	})
 }

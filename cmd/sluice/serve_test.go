@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/api"
 	"sluice/config"
 	"sluice/engine"
 )
@@ -166,7 +164,7 @@ func pushTo(t *testing.T, dir, list string, elements ...string) {
 }
 
 // rowsIn counts rows of the table events by a look of its own.
-func rowsIn(t *testing.T, file string) int {
+func rowsIn(t *testing.T, file string, where ...string) int {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+file+"?mode=ro")
 	if err != nil {
@@ -174,7 +172,7 @@ func rowsIn(t *testing.T, file string) int {
 	}
 	defer db.Close()
 	n := 0
-	if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM events").Scan(&n); err != nil {
+	if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM events "+strings.Join(where, "")).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -324,96 +322,5 @@ func TestEmbeddedRedisEnds(t *testing.T) {
 	}
 	if err := e.Stop(context.Background()); err != nil {
 		t.Errorf("second stop: %v", err)
-	}
-}
-
-var sum = regexp.MustCompile(`(?m)^pushed ([\d,]+) = stored ([\d,]+) \+ dead ([\d,]+) \+ waiting ([\d,]+)$`)
-
-// The demo's sum comes out, and is that of the database.
-func TestDemo(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	data := filepath.Join(dir, "data")
-	for run := 1; run <= 2; run++ { // the second on what the first left
-		before := 0
-		if run > 1 {
-			before = rowsIn(t, filepath.Join(data, "sluice.db"))
-		}
-		out := mustRun(t, dir, "demo", "--for", "1s", "--rate", "5000", "--data", data).stdout
-		found := sum.FindStringSubmatch(out)
-		if found == nil || strings.Contains(out, "\x1b") {
-			t.Fatalf("no sum:\n%s", out)
-		}
-		var n [4]int
-		for i := range n {
-			n[i], _ = strconv.Atoi(strings.ReplaceAll(found[i+1], ",", ""))
-		}
-		if n[0] == 0 || n[0] != n[1]+n[2]+n[3] || n[3] != 0 || n[2] == 0 {
-			t.Errorf("run %d: %s", run, found[0])
-		}
-		if rows := rowsIn(t, filepath.Join(data, "sluice.db")) - before; rows != n[1] {
-			t.Errorf("run %d: %d rows, want %d", run, rows, n[1])
-		}
-	}
-	r := mustRun(t, dir, "dead", "list", "--data", data, "--limit", "1000")
-	if !strings.Contains(r.stdout, "list:"+demoList) {
-		t.Errorf("no dead letters of the demo:\n%s", r.stdout)
-	}
-}
-
-// The generator keeps to what the demo promises: distinct ids, a bounded
-// memory, every kind of event, and a share of broken elements.
-func TestGenerator(t *testing.T) {
-	g := newGenerator(7, "t")
-	now := time.UnixMilli(1_700_000_000_000)
-	ids, names, broken := map[string]bool{}, map[string]int{}, 0
-	for range 600 { // a minute
-		for _, e := range g.next(now, 200) {
-			var d demoEvent
-			if json.Unmarshal([]byte(e), &d) != nil || d.Event == "" {
-				broken++
-				continue
-			}
-			if ids[d.EventID] {
-				t.Fatalf("the id %s came twice", d.EventID)
-			}
-			ids[d.EventID] = true
-			names[d.Event]++
-		}
-		now = now.Add(100 * time.Millisecond)
-	}
-	if broken != 120 || len(g.due) > maxPendingEvents {
-		t.Errorf("%d broken of 120,000, %d pending", broken, len(g.due))
-	}
-	for _, name := range []string{"sent", "delivered", "deferred", "bounced", "opened", "clicked", "complained", "unsubscribed"} {
-		if names[name] == 0 {
-			t.Errorf("no event %s: %v", name, names)
-		}
-	}
-	if names["clicked"] > names["opened"] || names["opened"] > names["delivered"] || names["delivered"] > names["sent"] {
-		t.Errorf("not like mails: %v", names)
-	}
-}
-
-// On a terminal the view is drawn over the last one, line by line.
-func TestDemoView(t *testing.T) {
-	var out bytes.Buffer
-	v := newDemoView(&out, 2000)
-	if v.terminal {
-		t.Fatal("a buffer is no terminal")
-	}
-	v.terminal = true
-	now := time.UnixMilli(1_700_000_000_000)
-	for i := range 3 {
-		s := api.Stats{Stored: int64(i) * 2000, Names: map[string]int64{"opened": 5, "\x1b[2J": 3}}
-		v.show(s, int64(i)*2000, now.Add(time.Duration(i)*time.Second))
-	}
-	text := out.String()
-	lines := strings.Count(text, "\n") / 3
-	if strings.Count(text, fmt.Sprintf("\x1b[%dA", lines)) != 2 || !strings.Contains(text, "2,000/s") {
-		t.Errorf("%d lines:\n%q", lines, text)
-	}
-	if strings.Contains(text, "\x1b[2J") {
-		t.Error("an event's name reaches the terminal raw")
 	}
 }
