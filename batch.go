@@ -40,7 +40,9 @@ const (
 	ItemDecide  ItemKind = 9  // an Outcome that somebody has decided on, of a send in doubt
 	ItemKnown   ItemKind = 10 // a Send that waits in a lane and is not in the ledger
 
-	newestItem = ItemKnown // raise it with each new kind; see Forms
+	ItemContext ItemKind = 11 // a journey.Kept
+
+	newestItem = ItemContext // raise it with each new kind; see Forms
 )
 
 // ItemHeaderBytes is what an item costs beyond its payload.

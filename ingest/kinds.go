@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/journey"
 	"sluice/mail"
 	"sluice/store"
 	"sluice/user"
@@ -33,6 +34,7 @@ var itemKinds = map[sluice.ItemKind]itemKind{
 	sluice.ItemSend:    {(*storing).addSend, sendNames},
 	sluice.ItemKnown:   {(*storing).addSend, sendNames},
 	sluice.ItemOutcome: {(*storing).addOutcome, outcomeNames},
+	sluice.ItemContext: {(*storing).addContext, nil}, // it names people by number
 	sluice.ItemMarker:  {func(*storing, sluice.Place, []byte) error { return nil }, nil},
 
 	// These two are for the lanes: what became of the send comes as an outcome.
@@ -103,6 +105,15 @@ func (t *storing) addCount(_ sluice.Place, payload []byte) error {
 		return err
 	}
 	t.count(c)
+	return nil
+}
+
+func (t *storing) addContext(place sluice.Place, payload []byte) error {
+	k := journey.Kept{Partition: place.Partition}
+	if err := k.Decode(payload); err != nil {
+		return err
+	}
+	t.effect.Contexts = append(t.effect.Contexts, k)
 	return nil
 }
 

@@ -23,6 +23,9 @@ const (
 	MaxVersionsInUse = 255
 	MaxVersions      = 10_000
 
+	// MaxContexts bounds the people of whom contexts are read at once.
+	MaxContexts = 512
+
 	// MinFacts is the smallest limit of Facts. One item is about so many facts at most:
 	// an address that user.MaxSharing users have, two kinds each.
 	MinFacts = 256
@@ -120,6 +123,10 @@ type JourneyStore interface {
 
 	// Published returns the publish number; 0: nothing was ever published.
 	Published(ctx context.Context) (int64, error)
+
+	// Contexts returns what is kept of what some people, MaxContexts at most, entered a
+	// journey with (Effect.Contexts). Who has left it may be among them for a while.
+	Contexts(ctx context.Context, partition int, journey int64, numbers []int64) ([]journey.Kept, error)
 
 	// Facts returns facts of a partition behind a place, in the order of their places
 	// and numbers: at most limit (from MinFacts on), and never a part of those of a

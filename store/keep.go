@@ -80,9 +80,13 @@ type KeepStore interface {
 	// written.
 	EraseSoftBounces(ctx context.Context, names []Erasure) (erased int, err error)
 
+	// DeleteContexts deletes what people entered journeys with who left them before a
+	// moment, some thousands at most. more: there are others.
+	DeleteContexts(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error)
+
 	// EraseFacts deletes the facts for journeys that say what users who are named by
-	// their ids, MaxErasures at most, did or were. That they were merged or deleted
-	// stays, until journeys have read it.
+	// their ids, MaxErasures at most, did or were, and what they entered journeys with.
+	// That they were merged or deleted stays, until journeys have read it.
 	EraseFacts(ctx context.Context, names []Erasure) (erased int, err error)
 
 	// DeadLetters, DeadLetter and DropDeadLetter are those of Store.

@@ -155,6 +155,9 @@ type Effect struct {
 	JourneyFacts []journey.Fact
 	Published    int64
 
+	// Contexts are kept, or said to be needed no more, in their order.
+	Contexts []journey.Kept
+
 	// FactsUpTo has, by partition, up to which place facts are deleted, that one
 	// included: all who read them are past it. Of each partition some thousands go at
 	// most, the oldest.

@@ -266,7 +266,7 @@ func validate(w Written, e plan.Env, sendsDays int, further func(*plan.Plan) (pl
 	if len(problems) > 0 {
 		return nil, refused(problems)
 	}
-	return &Checked{doc, p, warningsOf(doc, p, sendsDays)}, nil
+	return &Checked{doc, p, warningsOf(doc, sendsDays)}, nil
 }
 
 // unsendable are the steps whose mails could not be made when people are there.
@@ -276,7 +276,7 @@ func (d *Desk) unsendable(ctx context.Context, p *plan.Plan) (all plan.Problems,
 		if s.Message == nil {
 			continue
 		}
-		_, err := d.Database.Mailing(ctx, s.Message)
+		_, _, err := d.Database.Mailing(ctx, s.Message)
 		bad, ok := errors.AsType[*env.Unsendable](err)
 		switch {
 		case ok:

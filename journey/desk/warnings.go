@@ -14,25 +14,18 @@ type Warning struct {
 	Says  string `json:"says"`
 }
 
-// What is said of what is not built. When it is built it goes from here, and from
-// docs/journeys.md.
-const (
-	noContext = "the context is known until a person waits for the first time: rules find nothing in it here"
-)
-
 // warnings gathers those of a document.
 type warnings struct {
-	all   []Warning
-	known map[string]bool // steps in which the context is known
-	kept  int             // days for which sends are kept; 0: for ever
+	all  []Warning
+	kept int // days for which sends are kept; 0: for ever
 }
 
 // warningsOf are those of a document, in its order. kept is for how many days sends are
 // kept; 0: for ever.
-func warningsOf(d *plan.Document, p *plan.Plan, kept int) []Warning {
-	w := &warnings{[]Warning{}, beforeWaits(p), kept}
+func warningsOf(d *plan.Document, kept int) []Warning {
+	w := &warnings{[]Warning{}, kept}
 	w.triggers("entry.when", d.Entry.When)
-	w.rule("entry.who", d.Entry.Who, true)
+	w.rule("entry.who", d.Entry.Who)
 	for i := range d.Steps {
 		w.step(&d.Steps[i])
 	}
@@ -44,79 +37,48 @@ func warningsOf(d *plan.Document, p *plan.Plan, kept int) []Warning {
 	return w.all
 }
 
-// beforeWaits are the steps that people reach at the moment in which they enter.
-func beforeWaits(p *plan.Plan) map[string]bool {
-	known := make(map[string]bool)
-	var visit func(i int)
-	visit = func(i int) {
-		if i == plan.Out || known[p.Steps[i].ID] {
-			return
-		}
-		s := &p.Steps[i]
-		known[s.ID] = true
-		if s.Kind == plan.StepDelay || s.Kind == plan.StepWait {
-			return
-		}
-		visit(s.Next)
-		for n := range s.Paths {
-			visit(s.Paths[n].Next)
-		}
-	}
-	visit(0)
-	return known
-}
-
 func (w *warnings) add(place, says string) { w.all = append(w.all, Warning{place, says}) }
 
 func (w *warnings) step(s *plan.Step) {
 	place := "steps." + s.ID
 	switch {
 	case s.Split != nil:
-		w.rule(place+".split.if", s.Split.If, w.known[s.ID])
+		w.rule(place+".split.if", s.Split.If)
 	case s.Audiences != nil:
 		for i := range s.Audiences.Paths {
-			w.rule(fmt.Sprintf("%s.audiences.paths[%d].if", place, i), s.Audiences.Paths[i].If, w.known[s.ID])
+			w.rule(fmt.Sprintf("%s.audiences.paths[%d].if", place, i), s.Audiences.Paths[i].If)
 		}
 	case s.WaitFor != nil:
 		for i := range s.WaitFor.Paths {
 			w.triggers(fmt.Sprintf("%s.wait_for.paths[%d].when", place, i), s.WaitFor.Paths[i].When)
 		}
-	case s.Delay != nil && s.Delay.UntilDate != nil && s.Delay.UntilDate.Context != "" && !w.known[s.ID]:
-		w.add(place+".delay.until_date.context", noContext)
 	}
 }
 
 func (w *warnings) triggers(place string, list []plan.Trigger) {
 	for i := range list {
 		at := fmt.Sprintf("%s[%d]", place, i)
-		switch t := &list[i]; {
-		case t.Rule != "":
-			w.rule(at+".rule", t.Rule, false)
+		if list[i].Rule != "" {
+			w.rule(at+".rule", list[i].Rule)
 		}
 	}
 }
 
-// rule warns of what a rule looks at in vain. known: the context is.
-func (w *warnings) rule(place string, raw plan.Raw, known bool) {
+// rule warns of what a rule looks at in vain.
+func (w *warnings) rule(place string, raw plan.Raw) {
 	var rule any
 	if raw == "" || json.Unmarshal([]byte(raw), &rule) != nil {
 		return // there is none; one that is no JSON is refused elsewhere
 	}
-	var context, short bool
+	short := false
 	eachCondition(rule, func(c map[string]any) {
-		switch {
-		case c["mail"] != nil:
+		if c["mail"] != nil {
 			days, within := c["value"].(float64)
 			short = short || w.kept > 0 && (!within || int(days) > w.kept)
-		case c["context"] != nil:
-			context = true
 		}
 	})
 	if short {
 		w.add(place, fmt.Sprintf("sends are kept for %d days (the setting retention.sends): mail of before is not found", w.kept))
-	}
-	if context && !known {
-		w.add(place, noContext)
 	}
 }
 

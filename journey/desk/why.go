@@ -300,7 +300,16 @@ func (w *why) explain(ctx context.Context, place, text string) error {
 	if err != nil {
 		return err
 	}
-	f, err := r.ExplainGiven(w.person.Profile, w.person.ID.Hash(), w.Clock.Now().UnixMilli(), rule.Given{Known: known})
+	given := rule.Given{Known: known}
+	entered := "what the person entered with is not known any more"
+	if asked := set.Context(); len(asked) == 0 {
+		entered = ""
+	} else if given.Context, err = w.context(ctx); err != nil {
+		return err
+	} else if given.Context != "" {
+		entered = "what the person entered with is as it was"
+	}
+	f, err := r.ExplainGiven(w.person.Profile, w.person.ID.Hash(), w.Clock.Now().UnixMilli(), given)
 	if err != nil {
 		return err
 	}
@@ -308,9 +317,18 @@ func (w *why) explain(ctx context.Context, place, text string) error {
 	if f.Holds {
 		word = "holds"
 	}
-	w.say("%s %s now; the profile may have been another when it was asked, and the context is not known any more", place, word)
+	w.say("%s", strings.TrimSuffix(fmt.Sprintf("%s %s now; the profile may have been another when it was asked; %s", place, word, entered), "; "))
 	w.Rules = append(w.Rules, Explained{place, f})
 	return nil
+}
+
+// context is what is kept of what the person entered with, the last time; empty: nothing.
+func (w *why) context(ctx context.Context) (string, error) {
+	kept, err := w.Database.Journeys.Contexts(ctx, w.person.ID.Partition, w.journey.Number, []int64{w.person.ID.Number})
+	if err != nil || len(kept) == 0 || !kept[0].Of(&w.record) {
+		return "", err
+	}
+	return kept[0].Body, nil
 }
 
 // known answers what a rule asks beside the profile, as of now.

@@ -33,38 +33,55 @@ func (d *Database) Env(ctx context.Context) plan.Env { return &env{ctx, d} }
 const stillSubscribed = "subscribed"
 
 // Mailing makes what the mails of a message step have in common: without recipient and
-// times. The error says of a step that it has no mail that can be sent, or is one of the
-// database.
-func (d *Database) Mailing(ctx context.Context, m *plan.Mailing) (mail.Send, error) {
+// times. with is not nil if their content has members of the context. The error says of a
+// step that it has no mail that can be sent, or is one of the database.
+func (d *Database) Mailing(ctx context.Context, m *plan.Mailing) (send mail.Send, with *Contextual, err error) {
 	content := template.Content{Template: m.Template, Version: m.Version, Mail: m.Content, Variables: m.Variables}
 	if m.Class == mail.ClassMarketing {
 		content.State = stillSubscribed
 	}
-	from := m.From
+	from, source := m.From, m.Content
 	if m.Content != nil && from == "" {
 		from = m.Content.From
 	}
 	if m.Template != "" {
 		v, err := d.Templates.TemplateVersion(ctx, m.Template, m.Version)
 		if err != nil {
-			return mail.Send{}, err
+			return mail.Send{}, nil, err
 		}
 		if content.Version = v.Version; from == "" {
 			from = v.From
 		}
+		source = &v
 	}
 	box, err := mime.ParseMailbox(from)
 	if err != nil {
-		return mail.Send{}, &Unsendable{fmt.Errorf("its mails have no sender that is the same for everybody: %w", err)}
+		return mail.Send{}, nil, &Unsendable{fmt.Errorf("its mails have no sender that is the same for everybody: %w", err)}
 	}
 	text := string(content.Append(nil))
 	if len(text) > mail.MaxInlineBytes {
-		return mail.Send{}, &Unsendable{fmt.Errorf("its content has %d bytes, at most %d go with each mail: make it a template", len(text), mail.MaxInlineBytes)}
+		return mail.Send{}, nil, &Unsendable{fmt.Errorf("its content has %d bytes, at most %d go with each mail: make it a template", len(text), mail.MaxInlineBytes)}
+	}
+	if names, all := template.ContextMembers(source); all || len(names) > 0 {
+		with = &Contextual{plan.Members{All: all, Names: names}, content}
 	}
 	return mail.Send{
 		Recipients: 1, Priority: m.Priority, Class: m.Class, Form: mail.ContentTemplate,
 		From: box.Address.String(), Route: m.Route, Tags: strings.Join(m.Tags, ","), Content: text,
-	}, nil
+	}, with, nil
+}
+
+// Contextual is the content of mails that have members of the context.
+type Contextual struct {
+	Members plan.Members
+	content template.Content
+}
+
+// With returns the content of a mail with what its person entered with.
+func (c *Contextual) With(context string) string {
+	content := c.content
+	content.Variables = template.WithContext(content.Variables, c.Members.Of(context))
+	return string(content.Append(nil))
 }
 
 // Unsendable says why the mails of a step cannot be made, whatever the database says

@@ -41,6 +41,13 @@ func (b *bed) stored(n int64) {
 			b.Fatal(err)
 		}
 		for r.Next() {
+			if r.Item.Kind == sluice.ItemContext {
+				k := journey.Kept{Partition: b.log.Partition()}
+				if err := k.Decode(r.Item.Payload); err != nil {
+					b.Fatal(err)
+				}
+				e.Contexts = append(e.Contexts, k)
+			}
 			if r.Item.Kind != sluice.ItemSend {
 				continue
 			}

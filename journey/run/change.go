@@ -32,6 +32,11 @@ type change struct {
 	tallies map[int64]tally  // what the ledger has of people, for caps
 	made    map[int64][]made // mail for people
 
+	entered map[personOf]journey.Kept // what people enter with, if they are inside in the end
+	left    map[personOf]journey.Kept // who was inside, and may have left
+	kept    []journey.Kept            // what has items
+	keptIn  []personOf                // whose it is
+
 	second   uint32 // of the fact that is told; 0: none is
 	doubtful []doubtful
 	bytes    int // of these
@@ -56,7 +61,8 @@ func keyOf(in *inside, u *flow.Unit) unitKey {
 }
 
 func (p *part) begin() *change {
-	return &change{part: p, units: make(map[unitKey]*flow.Unit), out: &p.out, tallies: make(map[int64]tally), made: make(map[int64][]made)}
+	return &change{part: p, units: make(map[unitKey]*flow.Unit), out: &p.out, tallies: make(map[int64]tally), made: make(map[int64][]made),
+		entered: make(map[personOf]journey.Kept), left: make(map[personOf]journey.Kept)}
 }
 
 // read reads units of a journey that the change has not read.
@@ -119,8 +125,12 @@ func (c *change) set(ctx context.Context, in *inside, number int64, r *journey.R
 	var raw flow.Record
 	r.Append(raw[:0])
 	u, err := c.unit(ctx, in, number)
-	if err != nil || u.Set(number, raw) {
+	if err != nil {
 		return err
+	}
+	c.keepLeft(in, number, u.Get(number), r)
+	if u.Set(number, raw) {
+		return nil
 	}
 	ways, err := c.ways(ctx, in, number) // those of the chunk still
 	if err != nil {
@@ -150,6 +160,7 @@ func (c *change) settle(ctx context.Context, in *inside, v *version, people []st
 			return err
 		}
 	}
+	c.keepEntered(in, v, people)
 	if err := c.keepWays(ctx, in, v, people); err != nil {
 		return err
 	}
@@ -272,6 +283,9 @@ func (c *change) commit(ctx context.Context) error {
 	if err := c.addDoubtful(ctx); err != nil {
 		return err
 	}
+	if err := c.addContexts(ctx); err != nil {
+		return err
+	}
 	byJourney := make(map[*inside][]*flow.Unit)
 	var changed []store.UnitKey
 	for _, key := range c.order {
@@ -298,6 +312,7 @@ func (c *change) commit(ctx context.Context) error {
 	p.at = next
 	p.saver.touch(changed)
 	p.capping.keepMade(c.made, commit.Appended, p.clock.Now())
+	p.keepKept(ctx, c, commit.Appended)
 	p.stats.Commits.Add(1)
 	p.stats.Moved.Add(int64(c.moved))
 	for _, key := range c.order {

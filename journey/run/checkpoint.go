@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc64"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -356,11 +357,17 @@ func (w *copying) finish(ctx context.Context, at sluice.Position) error {
 
 // stored reports whether the store has what the log has up to a position.
 func (p *part) stored(ctx context.Context, end sluice.Position) (bool, error) {
+	at, err := p.storedUpTo(ctx)
+	return err == nil && !at.Before(end), err
+}
+
+// storedUpTo returns up to where the store has the log; where nobody stores it, all of it.
+func (p *part) storedUpTo(ctx context.Context) (sluice.Position, error) {
 	if p.storedBy == "" {
-		return true, nil
+		return sluice.Position{Major: math.MaxUint64, Minor: math.MaxUint64}, nil
 	}
 	at, err := p.store.Cursors(ctx, p.storedBy, []int{p.log.Partition()})
-	return err == nil && !at[p.log.Partition()].Before(end), err
+	return at[p.log.Partition()], err
 }
 
 // ended takes note of a copy that was written, or not.

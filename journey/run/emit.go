@@ -32,6 +32,9 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	}
 	now := moment.UnixMilli()
 	s := m.send
+	if m.with != nil {
+		s.Content = m.with.With(p.Given.Context)
+	}
 	s.To, s.User = to.Email, to.ExternalID
 	if s.User == "" {
 		s.User = p.ID.String()

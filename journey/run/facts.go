@@ -139,6 +139,9 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 	if err := c.page.knownOf(ctx, c.part, v, &person); err != nil {
 		return err
 	}
+	if err := c.page.contextOf(ctx, c, in, v, &person); err != nil {
+		return err
+	}
 	one := []step.Person{person}
 	if err := c.places(ctx, v, one); err != nil {
 		return err
@@ -153,6 +156,9 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 	}
 	if !changed {
 		return nil
+	}
+	if now := &c.out.Records[0]; now.Entered != r.Entered || now.Occurrence != r.Occurrence {
+		person.Given.Context = f.Properties()
 	}
 	return c.settle(ctx, in, v, []step.Person{person})
 }

@@ -107,10 +107,12 @@ func formerOf(p *step.Person) (ids []user.ID) {
 type page struct {
 	people []step.Person // in the order in which facts name them
 	known  map[*version]map[user.ID]uint64
+
+	contexts map[*inside]contextsOf
 }
 
 func (p *part) pageOf(facts []journey.Fact, profiles map[user.ID]string) *page {
-	g := &page{known: make(map[*version]map[user.ID]uint64)}
+	g := &page{known: make(map[*version]map[user.ID]uint64), contexts: make(map[*inside]contextsOf)}
 	seen := make(map[int64]bool)
 	for i := range facts {
 		if n := facts[i].Number; !seen[n] {

@@ -54,7 +54,11 @@ func (c *change) handOver(ctx context.Context, in *inside, f *journey.Fact) (mov
 	if err != nil {
 		return false, err
 	}
-	place := journey.Place{Record: r, Version: in.versionOf(&r).number, Ways: ways}
+	entered, err := c.contextNow(ctx, in, f.Number, &r)
+	if err != nil {
+		return false, err
+	}
+	place := journey.Place{Record: r, Version: in.versionOf(&r).number, Context: entered, Ways: ways}
 	switch {
 	case into.Partition == goes.Partition:
 		if taken, err := c.settleIn(ctx, in, into.Number, &place); !taken || err != nil {
@@ -120,6 +124,7 @@ func (c *change) settleIn(ctx context.Context, in *inside, number int64, place *
 	if err := c.set(ctx, in, number, r); err != nil {
 		return false, err
 	}
+	c.keep(in, number, r, place.Context)
 	return true, c.takeWays(ctx, in, number, place.Ways)
 }
 

@@ -90,6 +90,7 @@ type part struct {
 	caps     []journey.Cap
 	control  int // percent of all people who get no marketing mail
 	capping  capping
+	contexts contexts // what people entered with
 
 	saver  *saver
 	every  time.Duration // between checkpoints; 0: checkpointEvery
@@ -116,6 +117,7 @@ type inside struct {
 	scan     *scan            // nil: people do not enter at times
 	goes     map[placeOf]bool // steps that lead to a journey that people can go to
 	rate     rate             // of the mails that it makes
+	keeps    bool             // some version looks at contexts behind waits
 	share    int              // mails that it may make while a lane of its mails is crowded
 }
 
@@ -147,6 +149,9 @@ func (p *part) open(ctx context.Context, all []*plans) error {
 	}
 	p.saver.opened()
 	p.stats.Opened.Add(1)
+	if err := p.openContexts(ctx); err != nil {
+		return err
+	}
 	return p.openCaps(ctx, p.caps)
 }
 
@@ -260,6 +265,9 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 		return false, nil // mail would not say of which journey it is: for seconds in an emptied Redis, or while an older program runs
 	}
 	if ready, err := p.capsReady(ctx); err != nil || !ready {
+		return false, err
+	}
+	if ready, err := p.contextsReady(ctx); err != nil || !ready {
 		return false, err
 	}
 	if ready, err := p.settled(ctx); err != nil || !ready {
@@ -519,6 +527,9 @@ func (p *part) moveGroup(ctx context.Context, c *change, in *inside, group []ste
 		return err
 	}
 	if err := c.known(ctx, v, group); err != nil {
+		return err
+	}
+	if err := c.contexts(ctx, in, v, group); err != nil {
 		return err
 	}
 	walk := c.dueWalkOf(in, v)

@@ -47,6 +47,7 @@ type version struct {
 	mails  map[int]*mailing // by step
 	asks   mailNeeds        // what its rules ask about mail
 	where  []placeNeed      // and about where people are
+	keeps  plan.Members     // what of the context it looks at after waits
 
 	publishedMillis int64
 }
@@ -54,9 +55,10 @@ type version struct {
 // mailing is what the mails of a step have in common.
 type mailing struct {
 	step.Mailing
-	send         mail.Send // without recipient and times
-	lane         string    // that the mails are queued in
-	latestMillis int64     // how long after it is due a mail may leave
+	send         mail.Send       // without recipient and times
+	lane         string          // that the mails are queued in
+	latestMillis int64           // how long after it is due a mail may leave
+	with         *env.Contextual // the content, if it has members of the context; else nil
 }
 
 // wants reports whether a fact may change where anybody is.
@@ -168,7 +170,7 @@ func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (*ve
 	if err != nil {
 		return nil, &unreadableError{err}
 	}
-	v := &version{number: stored.Version, place: uint8(stored.Version), walk: walk, holds: walk.Paused(), skips: walk.Skipping(), mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), publishedMillis: stored.CreatedMillis}
+	v := &version{number: stored.Version, place: uint8(stored.Version), walk: walk, holds: walk.Paused(), skips: walk.Skipping(), mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), keeps: p.Context(), publishedMillis: stored.CreatedMillis}
 	for i := range p.Steps {
 		m := p.Steps[i].Message
 		if m == nil {
@@ -183,18 +185,20 @@ func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (*ve
 		if err != nil {
 			return nil, fmt.Errorf("step %s: %w", p.Steps[i].ID, err)
 		}
-		v.mails[i] = one
+		if v.mails[i] = one; one.with != nil {
+			v.keeps.Add(one.with.Members)
+		}
 	}
 	return v, nil
 }
 
 // mailing prepares the mails of a step.
 func (l *Loader) mailing(ctx context.Context, m *plan.Mailing) (*mailing, error) {
-	send, err := l.database().Mailing(ctx, m)
+	send, with, err := l.database().Mailing(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	one := &mailing{Mailing: step.MailingOf(m, l.Caps), lane: flow.LaneName(send.Priority, send.Class), latestMillis: m.LatestSeconds * 1000, send: send}
+	one := &mailing{with: with, Mailing: step.MailingOf(m, l.Caps), lane: flow.LaneName(send.Priority, send.Class), latestMillis: m.LatestSeconds * 1000, send: send}
 	one.send.IgnoresCaps = m.IgnoreCaps
 	return one, nil
 }

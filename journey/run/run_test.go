@@ -35,14 +35,22 @@ type bed struct {
 
 	published int64
 	caps      []journey.Cap
-	control   int // percent of all people
-	asked     int // statements about mail
+	control   int  // percent of all people
+	asked     int  // statements about mail
+	contexts  int  // statements about contexts
+	follows   bool // what is not stored is waited for
 }
 
 // countingStore counts the statements about mail.
 type countingStore struct {
 	*sqlstore.Store
-	asked *int
+	asked    *int
+	contexts *int
+}
+
+func (s countingStore) Contexts(ctx context.Context, partition int, of int64, numbers []int64) ([]journey.Kept, error) {
+	*s.contexts++
+	return s.Store.Contexts(ctx, partition, of, numbers)
 }
 
 func (s countingStore) MailKnown(ctx context.Context, ids []user.ID, asked []store.MailAsked) (map[user.ID]uint64, error) {
@@ -136,10 +144,10 @@ func (b *bed) tryOpenAt(log *flow.Log) (*part, error) {
 		held, changed = b.leases.Held(Role)
 	}
 	by := "" // nobody is waited for
-	if len(b.caps) > 0 {
+	if len(b.caps) > 0 || b.follows {
 		by = storedBy
 	}
-	p := &part{log: log, lease: held[log.Partition()], store: countingStore{b.store, &b.asked}, storedBy: by, caps: b.caps, control: b.control, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}}
+	p := &part{log: log, lease: held[log.Partition()], store: countingStore{b.store, &b.asked, &b.contexts}, storedBy: by, caps: b.caps, control: b.control, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}}
 	return p, p.open(b.Context(), b.all)
 }
 
@@ -188,14 +196,17 @@ type found struct {
 	ids     map[string]int      // by message
 	steps   map[string][]string // of mails, by recipient
 	updates int
-	counts  map[string]int64
-	tagged  map[string]map[string]bool // ids of messages by their first tag
+
+	contexts int                 // items
+	contents map[string][]string // of mails, by recipient
+	counts   map[string]int64
+	tagged   map[string]map[string]bool // ids of messages by their first tag
 }
 
 // read reads the whole log.
 func (b *bed) read() found {
 	b.Helper()
-	f := found{sends: make(map[string]int), steps: make(map[string][]string), ids: make(map[string]int), counts: make(map[string]int64), tagged: make(map[string]map[string]bool)}
+	f := found{sends: make(map[string]int), contents: make(map[string][]string), steps: make(map[string][]string), ids: make(map[string]int), counts: make(map[string]int64), tagged: make(map[string]map[string]bool)}
 	for at := (sluice.Position{}); ; {
 		batches, err := b.log.Read(b.Context(), at, 100, 0)
 		if err != nil {
@@ -224,6 +235,7 @@ func (b *bed) readBatch(f *found, data []byte) {
 				b.Fatal(err)
 			}
 			f.sends[s.To]++
+			f.contents[s.To] = append(f.contents[s.To], s.Content)
 			f.steps[s.To] = append(f.steps[s.To], s.Step)
 			f.ids[s.Message]++
 			if f.tagged[s.Tags] == nil {
@@ -238,6 +250,8 @@ func (b *bed) readBatch(f *found, data []byte) {
 				b.Fatal(err)
 			}
 			f.counts[c.Name] += c.By
+		case sluice.ItemContext:
+			f.contexts++
 		case sluice.ItemMarker:
 		default:
 			b.Fatalf("an item of kind %d", r.Item.Kind)

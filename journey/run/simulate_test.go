@@ -24,8 +24,10 @@ control: {percent: 10}
 steps:
   - {id: hello, message: {template: x}, next: early}
   - {id: early, split: {if: {context: n, is: less_than, value: 3}, then: hour, else: hour}}
-  - {id: hour, delay: {for: 1h}, next: late}
-  - {id: late, split: {if: {context: n, is: less_than, value: 3}, then: gold, else: gold}}
+  - {id: hour, delay: {for: 1h}, next: night}
+  - {id: night, delay: {until_date: {context: day, otherwise: late}}, next: late}
+  - {id: late, split: {if: {context: n, is: less_than, value: 3}, then: gold, else: much}}
+  - {id: much, message: {template: x}, next: gold}
   - {id: gold, split: {if: {attribute: plan, is: equals, value: gold}, then: morning, else: read}}
   - {id: morning, delay: {until: {time: "10:00"}}, next: draw}
   - id: read
@@ -74,9 +76,16 @@ exit_when: {event: quit}
 // engine under a clock that the test moves. Rules ask for the context before a wait and
 // behind it.
 func TestTheSimulationIsTheEngine(t *testing.T) {
-	f, want := newBed(t, comparedPeople).compare(comparedJourney)
+	b := newBed(t, comparedPeople)
+	b.follows = true
+	f, want := b.compare(comparedJourney)
 	if f.counts["journey/compared/hello/held"] == 0 || want.Converted[0].People == 0 || f.counts["journey/compared/early/passed/then"] == 0 {
 		t.Errorf("nobody is held, converts, or has a context before the wait: %v", f.counts)
+	}
+	for _, name := range []string{"late/passed/then", "late/passed", "night/passed"} {
+		if f.counts["journey/compared/"+name] == 0 {
+			t.Errorf("none is %s: nobody's context is known behind the wait", name)
+		}
 	}
 }
 

@@ -181,7 +181,7 @@ func (r *runner) tell(h *Happening, now time.Time) error {
 
 // call is a call of the API.
 func (r *runner) call(h *Happening, now time.Time) error {
-	r.context = h.Fact.Body // the engine knows it until the person waits, too
+	r.context = h.Fact.Body
 	err := r.enter([]int32{int32(h.Person)}, now)
 	r.context = ""
 	return err
@@ -191,10 +191,11 @@ func (r *runner) call(h *Happening, now time.Time) error {
 func (r *runner) told(h *Happening, now time.Time) error {
 	i := int32(h.Person)
 	state := r.records[i].State
-	p := r.these([]int32{i})[0]
 	if state == journey.StateNone || state == journey.StateFinished || state == journey.StateExited {
-		p.Given.Context = h.Fact.Properties()
+		r.context = h.Fact.Properties()
+		defer func() { r.context = "" }()
 	}
+	p := r.these([]int32{i})[0]
 	came, err := r.walk().Fact(&p, &h.Fact, now, &r.out)
 	if err != nil || !came {
 		return err

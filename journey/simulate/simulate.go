@@ -132,7 +132,9 @@ type runner struct {
 	now      time.Time
 	records  []journey.Record
 	profiles []string
-	context  string // with which the call that is carried out lets a person in
+	context  string           // with which people enter by what is carried out
+	contexts map[int32]string // of people inside, what the plan looks at after waits
+	keeps    plan.Members
 
 	dues      dues
 	schedules []schedule
@@ -174,7 +176,7 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 	in.Happenings = slices.Clone(in.Happenings)
 	slices.SortStableFunc(in.Happenings, func(a, b Happening) int { return a.At.Compare(b.At) })
 	r := &runner{in: &in, journey: j, holding: j.Paused(), runRoom: math.MaxInt, records: make([]journey.Record, len(in.People)), profiles: make([]string, len(in.People)),
-		sampled: make(map[int32]*Way), counts: make(map[step.Count]int)}
+		contexts: make(map[int32]string), keeps: in.Plan.Context(), sampled: make(map[int32]*Way), counts: make(map[step.Count]int)}
 	for i := range in.People {
 		r.profiles[i] = in.People[i].Profile
 	}
@@ -312,7 +314,10 @@ func (r *runner) these(some []int32) []step.Person {
 	r.people = r.people[:0]
 	for _, i := range some {
 		p := step.Person{ID: r.in.People[i].ID, Record: r.records[i], Profile: r.profiles[i], Ways: r.waysOf(i)}
-		p.Given.Context, p.Given.Known = r.context, r.known(i, r.now)
+		p.Given.Context, p.Given.Known = r.contexts[i], r.known(i, r.now)
+		if r.records[i].State != journey.StateInside {
+			p.Given.Context = r.context
+		}
 		r.people = append(r.people, p)
 	}
 	return r.people
@@ -325,6 +330,12 @@ func (r *runner) settle(some []int32, now time.Time) {
 		before := r.records[i]
 		r.befores = append(r.befores, before)
 		r.records[i] = r.out.Records[n]
+		if inside := r.records[i].State == journey.StateInside; r.keeps.Any() && inside != (before.State == journey.StateInside) {
+			delete(r.contexts, i)
+			if kept := r.keeps.Of(r.context); inside && kept != "" {
+				r.contexts[i] = kept
+			}
+		}
 		if rec := &r.records[i]; rec.Waits() && *rec != before {
 			r.dues.add(rec.Due, i)
 		}

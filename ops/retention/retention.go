@@ -159,7 +159,7 @@ func (k *Keeper) Pass(ctx context.Context) error {
 		errs = append(errs, k.deleteEvents(ctx, kind, now))
 	}
 	errs = append(errs, k.deleteSeries(ctx, false, k.Retention.SeriesHours, now), k.deleteSeries(ctx, true, k.Retention.SeriesDays, now),
-		k.deleteDead(ctx, now), k.deleteSoftBounces(ctx, now), k.deleteSends(ctx, now), k.Erasure.Pass(ctx, now), k.dropOrphans(ctx, now))
+		k.deleteDead(ctx, now), k.deleteSoftBounces(ctx, now), k.deleteSends(ctx, now), k.deleteContexts(ctx, now), k.Erasure.Pass(ctx, now), k.dropOrphans(ctx, now))
 	return errors.Join(errs...)
 }
 
@@ -256,6 +256,20 @@ func (k *Keeper) deleteSends(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	return k.piecewise("sends", func(after string) (int, string, error) { return k.Store.DeleteSends(ctx, after, before) })
+}
+
+// contextsAge is how long what people entered a journey with stays after they have left:
+// a Redis that goes back by less may have them inside again.
+const contextsAge = 24 * time.Hour
+
+func (k *Keeper) deleteContexts(ctx context.Context, now time.Time) error {
+	return k.piecewise("contexts of people who have left a journey", func(string) (n int, next string, err error) {
+		n, more, err := k.Store.DeleteContexts(ctx, now.Add(-contextsAge).UnixMilli())
+		if more {
+			next = "more"
+		}
+		return n, next, err
+	})
 }
 
 // piecewise deletes rows, a piece a call, until a call names no next one.

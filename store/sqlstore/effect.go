@@ -202,6 +202,9 @@ func (t *txn) stages(ctx context.Context, p *prepared, applied *store.Applied, w
 	if err := t.addJourneyFacts(ctx, e.JourneyFacts); err != nil {
 		return err
 	}
+	if err := t.keepContexts(ctx, e.Contexts); err != nil {
+		return err
+	}
 	if err := t.dropFacts(ctx, e.FactsUpTo); err != nil {
 		return err
 	}

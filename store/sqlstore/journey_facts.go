@@ -157,6 +157,14 @@ func (s *Store) EraseFacts(ctx context.Context, names []store.Erasure) (erased i
 			n, err = s.eraseFacts(ctx, part, numbers[part])
 			erased, more = erased+n, n == erasePieceRows
 		}
+		if err == nil {
+			var n int
+			err = s.write(ctx, func(tx *txn) error {
+				n, err = tx.eraseContexts(ctx, part, numbers[part])
+				return err
+			})
+			erased += done(n, err)
+		}
 	}
 	return erased, s.failed(err, "erase facts of users in")
 }

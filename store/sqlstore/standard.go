@@ -54,6 +54,7 @@ var standardTables = []standardTable{
 	standard("journey_facts", "part pos_major pos_minor item number kind", "part# pos_major^ pos_minor^ item# number# kind# name happened@ body"),
 	standard("journey_checkpoints", "part", "part# stamp# pos_major^ pos_minor^ notes saved@"),
 	standard("journey_blocks", "part journey unit slot", "part# journey# unit# slot# number^ hash# data*"),
+	standard("journey_context", "part number journey", "part# number# journey# entered# occurrence# body ended@"),
 	standard("journey_holds", "journey", "journey# reason since@"),
 	standard("journey_skips", "journey", "journey# until@"),
 	standard("series_changes", "app_id name bucket stripe", "app_id name bucket@ stripe# stamp#"),

@@ -289,6 +289,64 @@ func testEraseFacts(t *testing.T, f *fixture) {
 	want(t, "facts of the user", f.count(t, "journey_facts WHERE part = 3 AND number = 1"), 3)
 }
 
+// testContexts: of one person and journey the last counts, an end leaves the body, and what
+// has ended goes after a while, in pieces. What is applied again changes nothing.
+func testContexts(t *testing.T, f *fixture) {
+	f.start(t)
+	const many = 6000
+	kept := func(part int, number, of int64, entered uint32, body string) journey.Kept {
+		return journey.Kept{Partition: part, Journey: of, Number: number, Entered: entered, Occurrence: 2, Body: body}
+	}
+	end := func(k journey.Kept, millis int64) journey.Kept {
+		k.Body, k.EndedMillis = "", millis
+		return k
+	}
+	all := []journey.Kept{kept(3, 1, 7, 5, `{"a":"ä"}`), kept(3, 1, 8, 5, `{"b":1}`), kept(4, 1, 7, 6, `{}`), kept(3, 2, 7, 4, `{"old":1}`), end(kept(3, 2, 7, 4, ""), 1000), kept(3, 2, 7, 9, `{"new":1}`),
+		kept(3, 3, 7, 5, `{"c":1}`), end(kept(3, 3, 7, 5, ""), 2000)}
+	for range 2 {
+		f.apply(t, store.Effect{Contexts: all}, 0, 0)
+	}
+	f.apply(t, store.Effect{Contexts: []journey.Kept{end(kept(3, 1, 7, 5, ""), 3000), end(kept(3, 99, 7, 5, ""), 3000)}}, 0, 0)
+	journeys := f.store.(store.JourneyStore)
+	read := func() map[int64]journey.Kept {
+		found, err := journeys.Contexts(f.ctx, 3, 7, []int64{1, 2, 3, 99})
+		must(t, err)
+		by := make(map[int64]journey.Kept)
+		for _, k := range found {
+			by[k.Number] = k
+		}
+		return by
+	}
+	first, third := all[0], all[6]
+	first.EndedMillis, third.EndedMillis = 3000, 2000
+	want(t, "contexts", fmt.Sprint(read()), fmt.Sprint(map[int64]journey.Kept{1: first, 2: all[5], 3: third}))
+	keep := f.store.(store.KeepStore)
+	n, more, err := keep.DeleteContexts(f.ctx, 2001)
+	must(t, err)
+	want(t, "deleted", fmt.Sprint(n, more), "1 false")
+	var wave []journey.Kept
+	for i := range int64(many) {
+		wave = append(wave, kept(5, i+1, 7, 5, `{"a":1}`))
+	}
+	f.apply(t, store.Effect{Contexts: wave}, 0, 0)
+	for i := range wave {
+		wave[i] = end(wave[i], 10_000+int64(i))
+	}
+	f.apply(t, store.Effect{Contexts: wave}, 0, 0)
+	for n, more = 0, true; more; {
+		var some int
+		some, more, err = keep.DeleteContexts(f.ctx, 20_000)
+		must(t, err)
+		n += some
+	}
+	want(t, "deleted of the wave and one", n, many+1)
+	n, err = keep.EraseFacts(f.ctx, []store.Erasure{{Name: user.ID{Partition: 3, Number: 1}.String()}, {Name: user.ID{Partition: 3, Number: 2}.String()}})
+	must(t, err)
+	want(t, "erased", n, 2)
+	want(t, "contexts of others", f.count(t, "journey_context WHERE part = 4"), 1)
+	want(t, "contexts", f.count(t, "journey_context"), 1)
+}
+
 // testStaleNames: an effect that was made with the names of before a publish writes
 // nothing, by either path, and so does one that knows a number that never was.
 func testStaleNames(t *testing.T, f *fixture) {

@@ -144,6 +144,7 @@ var suite = []struct {
 	{"CheckpointClaims", testCheckpointClaims},
 	{"Holds", testHolds},
 	{"EraseFacts", testEraseFacts},
+	{"Contexts", testContexts},
 	{"MailFacts", testMailFacts},
 	{"ReactionsOfMessages", testReactionsOfMessages},
 	{"MailKnown", testMailKnown},

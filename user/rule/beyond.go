@@ -112,6 +112,9 @@ func (s *Set) Asks() bool {
 	return s.asks || len(s.wants[inProperties].names)+len(s.wants[inContext].names) > 0
 }
 
+// Context are the members of the context that the rules look at, sorted.
+func (s *Set) Context() []string { return slices.Clone(s.wants[inContext].names) }
+
 // MatchGiven is Match with what is known of each person beside the profile: given is
 // as long as texts. A person whose properties or context are no object counts as
 // unread.

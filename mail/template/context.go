@@ -1,0 +1,59 @@
+package template
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"sluice/lib/jsonscan"
+	"sluice/mail"
+)
+
+// contextVariable is what a person entered a journey with, in mails of the journey.
+const contextVariable = "context"
+
+// In templates: what is looked at inside of tags, and where a member of the context is
+// named there.
+var (
+	tagPattern    = regexp.MustCompile(`(?s)\{\{.*?\}\}|\{%.*?%\}`)
+	memberPattern = regexp.MustCompile(`\b` + contextVariable + `\b(?:\s*\.\s*(?:\$\{\s*([^}\s]+)\s*\}|([A-Za-z_][\w-]*))|\s*\[\s*(?:"([^"]+)"|'([^']+)')\s*\])?`)
+)
+
+// ContextMembers returns which members of the context a template names, sorted; all: the
+// tags have the context as a whole, or a member whose name is computed. It may find some
+// too many, but none too few.
+func ContextMembers(v *mail.TemplateVersion) (names []string, all bool) {
+	texts := sources(v)
+	whole := strings.Join(texts[:], "\n")
+	for _, h := range v.Headers {
+		whole += "\n" + h.Value
+	}
+	for _, tag := range tagPattern.FindAllString(whole, -1) {
+		for _, m := range memberPattern.FindAllStringSubmatch(tag, -1) {
+			name := strings.Join(m[1:], "")
+			all = all || name == ""
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), all
+}
+
+// WithContext returns the variables of a mail, an object or empty, with the context, an
+// object or empty. A variable of that name stays.
+func WithContext(variables, context string) string {
+	for m := jsonscan.Read(variables); m.Next(); {
+		if m.Key == contextVariable {
+			return variables
+		}
+	}
+	if context == "" {
+		context = "{}"
+	}
+	with := `{"` + contextVariable + `":` + context
+	inner := strings.TrimPrefix(strings.TrimSpace(variables), "{")
+	if strings.TrimSpace(inner) == "}" || inner == "" {
+		return with + "}"
+	}
+	return with + "," + inner
+}

@@ -1,0 +1,1 @@
+DELETE FROM journey_context WHERE ended < ?

@@ -1,0 +1,1 @@
+DELETE FROM journey_context WHERE part = ? AND number IN ($NAMES)
