@@ -207,7 +207,10 @@ func (b *mailsBench) move(ctx context.Context) (stop func(), err error) {
 		return nil, err
 	}
 	clock := sluice.SystemClock{}
-	gate := &moving.Gate{Logs: logs, Store: b.store, Loader: loader, Clock: clock}
+	gate := moving.NewGate(logs, b.store, loader, clock, slog.New(slog.DiscardHandler))
+	looking, stopLooking := context.WithCancel(ctx)
+	looked := make(chan struct{})
+	go func() { defer close(looked); gate.Run(looking) }() // until stop
 	b.sender.Journeys = gate
 	f := &moving.Follower{Logs: logs, Leases: leases, Store: b.store, Clock: clock, Log: slog.New(slog.DiscardHandler), Health: &ingest.Stats{}, Loader: loader, StoredBy: ingest.StoreRole}
 	stopRuns := runs(ctx, f)
@@ -219,6 +222,8 @@ func (b *mailsBench) move(ctx context.Context) (stop func(), err error) {
 		bytes := <-worst
 		b.env.run.report.add(b.kind+"_mails_waiting", b.kind+", Redis over the records, for each who waits at the step, at the worst", "bytes", bytes)
 		stopRuns()
+		stopLooking()
+		<-looked
 		unlease()
 	}, nil
 }

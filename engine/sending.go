@@ -51,7 +51,7 @@ func (e *core) openSending(partitions []flow.Partition) error {
 	s.decider = &spool.Decider{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
 	s.operator = &spool.Operator{Redis: e.redis, Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Partitions: len(e.logs), Clock: e.clock}
 	e.sending = s
-	e.gate = &run.Gate{Logs: e.logs, Store: e.store, Loader: e.loader(), Clock: e.clock}
+	e.gate = run.NewGate(e.logs, e.store, e.loader(), e.clock, e.log)
 	if e.config.HasRole(config.RoleStore) {
 		e.leases.AddPartitions(schedule.Role, e.redis, partitions[:1])
 	}

@@ -62,6 +62,7 @@ func (e *core) followers() []follower {
 	}
 	if e.sending.sender != nil {
 		all = append(all, follower{config.RoleSend, spool.Role, e.sending.sender.Run},
+			follower{config.RoleSend, "gate", func(fetch, _ context.Context) { e.gate.Run(fetch) }},
 			follower{config.RoleSend, "routes", func(fetch, _ context.Context) { e.sending.router.Run(fetch, e.log) }},
 			follower{config.RoleSend, config.SinkRoute, func(fetch, _ context.Context) { e.sending.box.Run(fetch) }})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -21,10 +22,18 @@ const (
 	// gateEvery is how old what is known of journeys may be when their mail leaves.
 	gateEvery = 500 * time.Millisecond
 
-	// gateWithin is how long the database has for the answer, and gateWait how long other
-	// callers wait for one: their windows have mail that is of no journey.
-	gateWithin = 10 * time.Second
-	gateWait   = time.Second
+	// publishedWithin is how long the database has to say whether journeys have changed, and
+	// loadWithin how long to say what they are. No mail of other kinds waits for either.
+	publishedWithin = 10 * time.Second
+	loadWithin      = 5 * time.Minute
+
+	// gateWait is how long a caller waits for a look: its window has mail of no journey.
+	gateWait = time.Second
+
+	// slowAgain is after what time mail is asked about again while the database is slow.
+	// Each look that fails doubles it, up to slowAgainMost. So is the rest before a look.
+	slowAgain     = 2 * time.Second
+	slowAgainMost = 10 * time.Second
 
 	// pausedAgain is after what time mail of a paused journey is asked about again. By
 	// then the routes know of the pause, and the mail waits in a sublane (route.Router).
@@ -45,9 +54,9 @@ const (
 // The invariants. Mail that could not be asked about waits. Only StateExited cancels, or
 // a journey that was stopped: who has gone a way to its end gets the last mail of it,
 // also if the person is inside once more by then. What is known of the journeys is at most
-// gateEvery old by this process's own clock, gateWithin while the database is slow: one that
-// was frozen asks first. A slow database keeps one caller for gateWithin, and the others for
-// gateWait once: their mail of journeys waits in later.
+// gateEvery old by this process's own clock: one that was frozen asks first. Run alone asks
+// the database, for callers wait gateWait at most: the windows of a partition go on while
+// it is slow, and the mail of journeys in them waits in later.
 //
 // The price. Who exits and enters again while a mail waits gets it: the record speaks of
 // the last occurrence alone. Between the question and the mark a few milliseconds pass; who leaves in
@@ -61,22 +70,29 @@ const (
 // by name of each step and occurrence, and each exit would write to the log. Asking when
 // the mail is taken of its lane: making it takes time, a profile is read in between.
 type Gate struct {
-	Logs   []*flow.Log // by partition
-	Store  Store
-	Loader *Loader
-	Clock  sluice.Clock
+	logs   []*flow.Log // by partition
+	store  Store
+	loader *Loader
+	clock  sluice.Clock
+	log    *slog.Logger
+
+	looks chan *gateLook // for Run; there is one at a time
 
 	mu        sync.Mutex
 	asked     time.Time // zero: never
 	published int64
 	journeys  map[string]*plans
-	look      *gateLook // under way; nil: none
-	failed    bool      // the last look failed: others do not wait for the next
+	look      *gateLook     // under way; nil: none
+	again     time.Duration // after the last look failed; 0: it did not
+}
+
+// NewGate returns a gate. Run looks for it.
+func NewGate(logs []*flow.Log, db Store, loader *Loader, clock sluice.Clock, log *slog.Logger) *Gate {
+	return &Gate{logs: logs, store: db, loader: loader, clock: clock, log: log, looks: make(chan *gateLook, 1)}
 }
 
 // gateLook is one look at the journeys. Its answer is read when done is closed.
 type gateLook struct {
-	began    time.Time
 	done     chan struct{}
 	journeys map[string]*plans
 	err      error
@@ -85,34 +101,31 @@ type gateLook struct {
 // errGateSlow is the answer while the database is slow.
 var errGateSlow = errors.New("the database has not said yet which journeys there are")
 
-// known returns the journeys as they were gateEvery ago at most. One caller looks, for
-// gateWithin at most. Others wait for its answer until gateWait after it began. If the
-// last look failed they do not wait.
+// known returns the journeys as they were gateEvery ago at most. It waits gateWait for
+// that. If the last look failed it does not wait.
 func (g *Gate) known(ctx context.Context) (map[string]*plans, error) {
 	g.mu.Lock()
-	began := time.Now()
-	if !g.asked.IsZero() && began.Sub(g.asked) < gateEvery {
+	if !g.asked.IsZero() && time.Since(g.asked) < gateEvery {
 		defer g.mu.Unlock()
 		return g.journeys, nil
 	}
-	l := g.look
-	if l == nil {
-		l = &gateLook{began: began, done: make(chan struct{}), err: errGateSlow}
-		g.look = l
-		g.mu.Unlock()
-		g.lookNow(ctx, l)
-		return l.journeys, l.err
+	if g.look == nil {
+		g.look = &gateLook{done: make(chan struct{})}
+		g.looks <- g.look
 	}
-	failed := g.failed
+	l, failed := g.look, g.again > 0
 	g.mu.Unlock()
 	if failed {
 		return nil, errGateSlow
 	}
-	timer := time.NewTimer(gateWait - time.Since(l.began))
+	timer := time.NewTimer(gateWait)
 	defer timer.Stop()
 	select {
 	case <-l.done:
-		return l.journeys, l.err
+		if l.err != nil {
+			return nil, errGateSlow
+		}
+		return l.journeys, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-timer.C:
@@ -120,32 +133,58 @@ func (g *Gate) known(ctx context.Context) (map[string]*plans, error) {
 	}
 }
 
-// lookNow carries a look out, and tells those who wait for it.
-func (g *Gate) lookNow(ctx context.Context, l *gateLook) {
-	ctx, cancel := context.WithTimeout(ctx, gateWithin)
-	defer cancel()
-	g.mu.Lock()
-	published, journeys := g.published, g.journeys
-	g.mu.Unlock()
-	defer func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.look, g.failed = nil, l.err != nil; l.err == nil {
-			l.journeys = journeys
-			g.asked, g.published, g.journeys = l.began, published, journeys
-		}
-		close(l.done)
-	}()
-	now, err := g.Store.Published(ctx)
-	if err == nil && now != published {
-		var all []*plans
-		all, published, err = g.Loader.Load(ctx)
-		journeys = make(map[string]*plans, len(all))
-		for _, j := range all {
-			journeys[j.id] = j
+// Run looks whenever a caller needs it, until ctx ends. After a look that failed it rests.
+func (g *Gate) Run(ctx context.Context) {
+	for {
+		select {
+		case l := <-g.looks:
+			again := g.lookNow(ctx, l)
+			if ctx.Err() == nil && again > 0 {
+				g.log.Warn("the database did not say which journeys there are; their mail waits", "again_seconds", again.Seconds(), "error", l.err)
+			}
+			select {
+			case <-time.After(again):
+			case <-ctx.Done():
+			}
+		case <-ctx.Done():
+			return
 		}
 	}
-	l.err = err
+}
+
+// lookNow carries a look out, and tells those who wait for it. It returns for how long to
+// rest then.
+func (g *Gate) lookNow(ctx context.Context, l *gateLook) time.Duration {
+	began := time.Now()
+	published, journeys, err := g.read(ctx)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.look, g.again = nil, min(max(2*g.again, slowAgain), slowAgainMost); err == nil {
+		g.again = 0
+		g.asked, g.published, g.journeys = began, published, journeys
+	}
+	l.journeys, l.err = journeys, err
+	close(l.done)
+	return g.again
+}
+
+// read asks the database for the journeys, if they have changed. Only lookNow, one at a
+// time, changes what it knows.
+func (g *Gate) read(ctx context.Context) (int64, map[string]*plans, error) {
+	asking, cancel := context.WithTimeout(ctx, publishedWithin)
+	defer cancel()
+	now, err := g.store.Published(asking)
+	if err != nil || now == g.published {
+		return g.published, g.journeys, err
+	}
+	loading, stop := context.WithTimeout(ctx, loadWithin)
+	defer stop()
+	all, published, err := g.loader.Load(loading)
+	journeys := make(map[string]*plans, len(all))
+	for _, j := range all {
+		journeys[j.id] = j
+	}
+	return published, journeys, err
 }
 
 // Paused lists the journeys that are paused.
@@ -162,16 +201,22 @@ func (g *Gate) Paused(ctx context.Context) (ids []string, err error) {
 // MayLeave implements spool.Journeys. Mail of a journey that is not known, or cannot be
 // read, waits for that, until it expires.
 func (g *Gate) MayLeave(ctx context.Context, partition int, sends []*mail.Send) ([]mail.Leave, error) {
+	answers := make([]mail.Leave, len(sends))
 	journeys, err := g.known(ctx)
+	if errors.Is(err, errGateSlow) {
+		for i := range answers {
+			answers[i].AgainMillis = g.slowUntil().UnixMilli()
+		}
+		return answers, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	answers := make([]mail.Leave, len(sends))
 	asked := make(map[*plans][]int, 1) // by journey
 	for i, s := range sends {
 		switch j := journeys[s.Journey]; {
 		case j == nil, j.paused:
-			answers[i].AgainMillis = g.Clock.Now().Add(pausedAgain).UnixMilli()
+			answers[i].AgainMillis = g.clock.Now().Add(pausedAgain).UnixMilli()
 		case j.stopped:
 			answers[i].Cancel = exitedReason(s)
 		case s.AcceptedMillis <= j.skip:
@@ -185,7 +230,7 @@ func (g *Gate) MayLeave(ctx context.Context, partition int, sends []*mail.Send) 
 		for n, i := range some {
 			numbers[n] = sends[i].Person
 		}
-		records, err := g.Logs[partition].RecordsOf(ctx, int(j.number), numbers)
+		records, err := g.logs[partition].RecordsOf(ctx, int(j.number), numbers)
 		if err != nil {
 			return nil, err
 		}
@@ -198,6 +243,13 @@ func (g *Gate) MayLeave(ctx context.Context, partition int, sends []*mail.Send) 
 		}
 	}
 	return answers, nil
+}
+
+// slowUntil is when mail is asked about again that could not be asked about.
+func (g *Gate) slowUntil() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.clock.Now().Add(max(g.again, slowAgain))
 }
 
 // hasExited reports whether the person of a mail was taken out of the journey. A record
@@ -216,14 +268,14 @@ func exitedReason(s *mail.Send) string { return fmt.Sprintf("exited %s/%s", s.Jo
 // quiet says of mail that was made a while ago whether it would come in the hours without
 // mail: then it waits for their end, or is left out, as its version of the journey says.
 func (g *Gate) quiet(ctx context.Context, partition int, j *plans, raw *flow.Record, s *mail.Send) (l mail.Leave, err error) {
-	now := g.Clock.Now()
+	now := g.clock.Now()
 	if now.Sub(time.UnixMilli(s.AcceptedMillis)) < quietAfter {
 		return l, nil
 	}
 	var r journey.Record
 	var walk *step.Journey
 	if r.Decode(raw[:]) == nil && r.State != journey.StateNone {
-		if walk, err = j.walkOf(ctx, g.Store, g.Loader.database().Env(ctx), &r); err != nil {
+		if walk, err = j.walkOf(ctx, g.store, g.loader.database().Env(ctx), &r); err != nil {
 			return l, err
 		}
 	} else if j.current != nil {
@@ -240,7 +292,7 @@ func (g *Gate) quiet(ctx context.Context, partition int, j *plans, raw *flow.Rec
 	if walk.Plan().Quiet.Zone.User {
 		asking, cancel := context.WithTimeout(ctx, gateWait) // the window has other mail
 		defer cancel()
-		found, err := g.Store.Users(asking, user.Query{IDs: []user.ID{person.ID}})
+		found, err := g.store.Users(asking, user.Query{IDs: []user.ID{person.ID}})
 		if err != nil {
 			return l, err
 		}

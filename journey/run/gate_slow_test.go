@@ -7,72 +7,120 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/journey"
 )
 
-// slowStore does not say what is published until the caller gives up.
+// slowStore gives the test each call of which it decides when it is answered, and how.
 type slowStore struct {
 	Store
-	began chan context.Context
+	calls chan slowCall
+}
+
+type slowCall struct {
+	ctx    context.Context
+	what   string
+	answer chan error
 }
 
 func (s slowStore) Published(ctx context.Context) (int64, error) {
-	s.began <- ctx
-	<-ctx.Done()
-	return 0, ctx.Err()
+	if err := s.wait(ctx, "published"); err != nil {
+		return 0, err
+	}
+	return s.Store.Published(ctx)
 }
 
-// A slow database keeps one caller, until a deadline. Others learn that it is slow: they do
-// not wait behind that one, nor behind the next if it has failed. Then they are told again.
+func (s slowStore) Registered(ctx context.Context) (*journey.Registered, error) {
+	if err := s.wait(ctx, "load"); err != nil {
+		return nil, err
+	}
+	return s.Store.Registered(ctx)
+}
+
+func (s slowStore) wait(ctx context.Context, what string) error {
+	c := slowCall{ctx, what, make(chan error, 1)}
+	select {
+	case s.calls <- c:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-c.answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A slow database keeps no caller for longer than gateWait, and none after it has failed:
+// their mail waits, the longer the more often it fails. When the database is back, mail
+// leaves. A look has a deadline, and a longer one if it is about all journeys.
 func TestAGateIsNotKeptByASlowDatabase(t *testing.T) {
 	sluice.WriteNewForms()
 	b := newBed(t, 1)
 	b.publish(leaving)
 	b.enterAll(1)
 	b.passes(b.open())
-	sends, g := b.sends(), b.gate()
-	g.Store = slowStore{b.store, make(chan context.Context)}
-	slow := g.Store.(slowStore).began
-	begin := func() (context.Context, context.CancelFunc, chan error) {
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			_, err := g.MayLeave(ctx, 0, sends)
-			ended <- err
-		}()
-		return <-slow, cancel, ended
+	sends := b.sends()
+	s := slowStore{b.store, make(chan slowCall)}
+	g := b.gateOf(s)
+	g.loader.Journeys = s
+	again := func() time.Duration {
+		t.Helper()
+		answers, err := g.MayLeave(t.Context(), 0, sends)
+		if err != nil || answers[0].Cancel != "" {
+			t.Fatalf("%+v, %v", answers, err)
+		}
+		if answers[0].AgainMillis == 0 {
+			return 0
+		}
+		return time.UnixMilli(answers[0].AgainMillis).Sub(b.clock.Now())
 	}
-	asked, cancel, ended := begin()
-	if until, ok := asked.Deadline(); !ok || time.Until(until) > gateWithin {
-		t.Errorf("the database has until %s, %t", until, ok)
+	// next waits for a call of the gate while mail is asked about.
+	next := func(what string, within time.Duration) slowCall {
+		t.Helper()
+		for {
+			again()
+			select {
+			case c := <-s.calls:
+				if until, ok := c.ctx.Deadline(); c.what != what || !ok || time.Until(until) > within || time.Until(until) < within/2 {
+					t.Fatalf("%s, until %s, %t; want %s, %s from now", c.what, until, ok, what, within)
+				}
+				return c
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
 	}
-	if _, err := g.MayLeave(t.Context(), 0, sends); !errors.Is(err, errGateSlow) {
-		t.Errorf("another caller: %v", err)
+	first := next("published", publishedWithin)
+	if got := again(); got != slowAgain {
+		t.Errorf("mail is asked about again after %s, want %s", got, slowAgain)
 	}
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("the one who asked: %v", err)
-	}
-
-	_, cancel, ended = begin()
-	g.mu.Lock()
-	g.look.began = g.look.began.Add(time.Hour) // it is long until gateWait is over
-	g.mu.Unlock()
-	if _, err := g.MayLeave(t.Context(), 0, sends); !errors.Is(err, errGateSlow) {
-		t.Errorf("after a failure: %v", err)
-	}
-	g.mu.Lock()
-	g.failed = false
-	g.mu.Unlock()
-	left, stop := context.WithCancel(t.Context())
-	stop()
+	left, leave := context.WithCancel(t.Context())
+	leave()
 	if _, err := g.MayLeave(left, 0, sends); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller who left: %v", err)
 	}
-	cancel()
-	<-ended
-
-	g.Store = b.store
-	if answers, err := g.MayLeave(t.Context(), 0, sends); err != nil || answers[0].AgainMillis != 0 {
-		t.Errorf("with the database back: %+v, %v", answers, err)
+	first.answer <- errors.New("away")
+	next("published", publishedWithin).answer <- nil
+	next("load", loadWithin).answer <- errors.New("away")
+	next("published", publishedWithin).answer <- nil
+	load := next("load", loadWithin)
+	if got := again(); got != 2*slowAgain {
+		t.Errorf("after two failures mail is asked about again after %s, want %s", got, 2*slowAgain)
+	}
+	load.answer <- nil
+	done := make(chan struct{})
+	defer close(done)
+	go func() { // ends with the test
+		for {
+			select {
+			case c := <-s.calls:
+				c.answer <- nil
+			case <-done:
+				return
+			}
+		}
+	}()
+	for again() != 0 {
+		<-time.After(10 * time.Millisecond)
 	}
 }
