@@ -212,7 +212,7 @@ func (b *mailsBench) move(ctx context.Context) (stop func(), err error) {
 	looked := make(chan struct{})
 	go func() { defer close(looked); gate.Run(looking) }() // until stop
 	b.sender.Journeys = gate
-	f := &moving.Follower{Logs: logs, Leases: leases, Store: b.store, Clock: clock, Log: slog.New(slog.DiscardHandler), Health: &ingest.Stats{}, Loader: loader, StoredBy: ingest.StoreRole}
+	f := &moving.Follower{Logs: logs, Leases: leases, Store: b.store, Clock: clock, Log: slog.New(slog.DiscardHandler), Health: &ingest.Stats{}, Loader: loader, StoredBy: ingest.StoreRole, QueuedBy: spool.QueueCursor}
 	stopRuns := runs(ctx, f)
 	measured, stopMeasuring := context.WithCancel(ctx)
 	worst := make(chan float64, 1)

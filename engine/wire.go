@@ -325,7 +325,7 @@ func (e *core) storeFollower() *ingest.StoreFollower {
 
 // journeys returns what moves people through journeys.
 func (e *core) journeys() *run.Follower {
-	return &run.Follower{Logs: e.logs, Leases: e.leases, Store: e.store, Clock: e.clock, Log: e.log, Health: e.stats, StoredBy: ingest.StoreRole,
+	return &run.Follower{Logs: e.logs, Leases: e.leases, Store: e.store, Clock: e.clock, Log: e.log, Health: e.stats, StoredBy: ingest.StoreRole, QueuedBy: spool.QueueCursor,
 		Loader: e.loader()}
 }
 

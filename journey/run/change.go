@@ -310,6 +310,7 @@ func (c *change) commit(ctx context.Context) error {
 		return fmt.Errorf("move people of partition %d through journeys: %w", p.log.Partition(), err)
 	}
 	p.at = next
+	p.crowd.commit(commit.Appended)
 	p.saver.touch(changed)
 	p.capping.keepMade(c.made, commit.Appended, p.clock.Now())
 	p.keepKept(ctx, c, commit.Appended)

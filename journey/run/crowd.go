@@ -5,19 +5,25 @@ import (
 	"math"
 	"strings"
 
+	"sluice"
 	"sluice/flow"
 	"sluice/journey/step"
 	"sluice/mail"
 )
 
 const (
-	// pendingMails is how many mails of a partition may be pending in a lane before
-	// journeys make more.
-	pendingMails = 2_000
+	// pendingMails is how many mails of a partition may be pending, in a lane or in the
+	// log before it, when journeys make more.
+	pendingMails = 500
+
+	// mailsAtOnce is how many mails people who are due make by one commit, at most a
+	// group of people more.
+	mailsAtOnce = step.MaxPeople
 
 	// shareMails is how many each journey may make all the same while the lane is
-	// crowded, pendingMails together. It has them anew once the lane is not.
-	shareMails = 100
+	// crowded, sharesMails together. It has them anew once the lane is not.
+	shareMails  = 100
+	sharesMails = 2_000
 
 	// unbounded is what a journey may make whose lanes are not crowded.
 	unbounded = math.MaxInt
@@ -33,11 +39,14 @@ const (
 // turn.
 //
 // One journey's wave would keep a single person of another waiting for as long as the
-// lane takes to get shorter by one commit. So each has a share of its own, small enough
-// that all shares together are as much again as the lane.
+// lane takes to get shorter by one commit. So each has a share of its own.
 //
-// The invariant. What journeys have in a lane is at most pendingMails, the people of one
-// commit, and pendingMails of shares. A session begins with new shares.
+// The store brings mails from the log to their lanes, and a commit of mails is counted here
+// until it has. Otherwise a store that is behind a little gets all that the log takes.
+//
+// The invariant. What journeys have in a lane, and in the log for it, is at most
+// pendingMails, mailsAtOnce, a group of people, and sharesMails. A session begins with new
+// shares, and knows nothing of mails that its predecessor has in the log.
 //
 // What is not counted: mail of paused journeys, which is in sublanes of its own and was
 // counted when it was made. What was dropped: a count of the mails of each journey in
@@ -46,6 +55,42 @@ type crowd struct {
 	looked  bool             // in this pass
 	pending map[string]int64 // by lane, sublanes with it; with what was made since
 	shares  int              // made of shares since the lanes were not crowded
+
+	queuedBy string           // the follower that brings mails to lanes; empty: none is known
+	fresh    map[string]int64 // by lane: made, and not committed
+	flying   []flying         // committed, and not in a lane as far as is known; oldest first
+	moving   *inside          // its people who are due move: their mails are of no share; nil: none do
+	granted  int              // that they may still make
+}
+
+// flying are the mails of a commit, by lane.
+type flying struct {
+	at    sluice.Position // of their entry in the log
+	mails map[string]int64
+}
+
+// commit notes that the mails made since the last commit are in the log.
+func (c *crowd) commit(at sluice.Position) {
+	if len(c.fresh) > 0 && c.queuedBy != "" {
+		c.flying = append(c.flying, flying{at, c.fresh})
+	}
+	c.fresh = nil
+}
+
+// land forgets the commits that are in their lanes. The lanes are counted after it: a
+// commit that comes to be there meanwhile is counted twice, and not left out.
+func (c *crowd) land(ctx context.Context, log *flow.Log) error {
+	if len(c.flying) == 0 {
+		return nil
+	}
+	at, err := log.Cursor(ctx, c.queuedBy)
+	if err != nil {
+		return err
+	}
+	for len(c.flying) > 0 && (c.flying[0].at.Before(at.Position) || c.flying[0].at == at.Position && at.Items == 0) {
+		c.flying = c.flying[1:]
+	}
+	return nil
 }
 
 // look reads how much waits, once a pass.
@@ -53,18 +98,28 @@ func (c *crowd) look(ctx context.Context, log *flow.Log) error {
 	if c.looked {
 		return nil
 	}
+	if err := c.land(ctx, log); err != nil {
+		return err
+	}
 	waiting, err := log.Lanes().Waiting(ctx)
 	if err != nil {
 		return err
 	}
 	c.looked, c.pending = true, make(map[string]int64, len(waiting))
-	crowded := false
+	for _, f := range c.flying {
+		for lane, n := range f.mails {
+			c.pending[lane] += n
+		}
+	}
 	for lane, n := range waiting {
 		main, sub, _ := strings.Cut(lane, "@")
 		if !strings.HasPrefix(sub, mail.PausedLane) {
 			c.pending[main] += n
-			crowded = crowded || c.pending[main] >= pendingMails
 		}
+	}
+	crowded := false
+	for _, n := range c.pending {
+		crowded = crowded || n >= pendingMails
 	}
 	if !crowded {
 		c.shares = 0
@@ -76,16 +131,30 @@ func (c *crowd) look(ctx context.Context, log *flow.Log) error {
 func (c *crowd) allows(in *inside) int {
 	for lane := range in.lanes {
 		if c.pending[lane] >= pendingMails {
-			return max(min(in.share, pendingMails-c.shares), 0)
+			return max(min(in.share, sharesMails-c.shares), 0)
 		}
 	}
 	in.share = shareMails
 	return unbounded
 }
 
+// grant begins a move of people who are due, of a journey whose lanes are not crowded: they
+// may make mailsAtOnce. nil ends it.
+func (c *crowd) grant(in *inside) { c.moving, c.granted = in, mailsAtOnce }
+
+// spent reports whether such a move has made what it may.
+func (c *crowd) spent() bool { return c.moving != nil && c.granted <= 0 }
+
 // made notes a mail of a journey.
 func (c *crowd) made(in *inside, lane string) {
-	if c.pending[lane]++; c.allows(in) < unbounded {
+	if c.fresh == nil {
+		c.fresh = make(map[string]int64, 1)
+	}
+	c.fresh[lane]++
+	c.pending[lane]++
+	if c.moving == in {
+		c.granted--
+	} else if c.allows(in) < unbounded {
 		in.share--
 		c.shares++
 	}

@@ -9,6 +9,7 @@ import (
 
 	"sluice"
 	"sluice/journey"
+	"sluice/journey/step"
 	"sluice/store"
 )
 
@@ -96,5 +97,41 @@ func TestPeopleOfFactsWaitForRoom(t *testing.T) {
 	b.wantTagged("with room", map[string]int{"wave": people - 1, "other": 1})
 	if f := b.read(); len(f.ids) != people {
 		t.Errorf("%d messages, want %d", len(f.ids), people)
+	}
+}
+
+// queued says that all of the log is in its lanes, from which it has left by now.
+func (b *bed) queued() {
+	b.Helper()
+	last, err := b.log.Last(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	key := strings.TrimSuffix(b.log.Note("any", "").Words[1], ":journeys") + ":cursors"
+	if err := b.redis.Do(b.Context(), "move the cursor of lanes", b.redis.B().Hset().Key(key).FieldValue().FieldValue("lanes", last.String()).Build()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// Mail that is in the log and not in its lane yet is counted as well: a wave makes no more
+// of it while the store is away, and goes on each time it has come.
+func TestAWaveWaitsForTheStore(t *testing.T) {
+	const people = 4000
+	const most = pendingMails + mailsAtOnce + step.MaxPeople + shareMails
+	b := newBed(t, people)
+	b.publish(fmt.Sprintf(crowding, "wave", "wave", "  - {id: pause, delay: {for: 1h}, next: mail}\n", "wave"))
+	b.tell(0, "wave", 1, people)
+	b.passes(b.open())
+	b.clock.Move(time.Hour)
+	p := b.open()
+	p.crowd.queuedBy = "lanes"
+	for made := 0; made < people; {
+		b.passes(p)
+		now := len(b.mails("wave"))
+		if now == made || now > made+most {
+			t.Fatalf("with %d mails queued %d were made, want %d more at most, and some", made, now, most)
+		}
+		made = now
+		b.queued()
 	}
 }

@@ -47,6 +47,10 @@ type Follower struct {
 	// waits for it. Empty: there is none.
 	StoredBy string
 
+	// QueuedBy is the follower whose cursor says what mails of a log are in their lanes.
+	// Empty: mails are counted when they are in a lane.
+	QueuedBy string
+
 	// CheckpointEvery is how long changes wait for a checkpoint; 0: 40 seconds.
 	CheckpointEvery time.Duration
 
@@ -135,7 +139,7 @@ func (f *Follower) session(fetch, work context.Context) error {
 		}
 		parts.Go(func() { // ends with running
 			flow.Follow(running, work, Role, f.Log.With("partition", partition), partHealth{told, partition}, func(fetch, work context.Context) error {
-				p := &part{log: f.Logs[partition], lease: lease, store: f.Store, clock: f.Clock, busy: busy, published: published, stats: &f.Stats, storedBy: f.StoredBy, caps: f.Loader.Caps, control: f.Loader.Control,
+				p := &part{log: f.Logs[partition], lease: lease, store: f.Store, clock: f.Clock, busy: busy, published: published, stats: &f.Stats, storedBy: f.StoredBy, crowd: crowd{queuedBy: f.QueuedBy}, caps: f.Loader.Caps, control: f.Loader.Control,
 					every: f.CheckpointEvery, saving: f.saving, slog: f.Log, ending: ending}
 				err := p.run(work, fetch, all)
 				if errors.Is(err, errChanged) {

@@ -87,12 +87,12 @@ func TestLimitOfARunBesideAGo(t *testing.T) {
 	if _, err := p.pass(t.Context()); err != nil { // the first piece of the run fills it
 		t.Fatal(err)
 	}
-	if n := len(b.read().ids); n != 700 {
+	if n := b.read().counts["journey/few/hello/entered"]; n != 700 {
 		t.Fatalf("the first piece lets %d in, want 700: this test shows nothing", n)
 	}
 	b.enterSome(uint64(b.clock.Now().UnixMilli()), 3001, 3001)
 	b.passes(p)
-	if n := len(b.read().ids); n != 701 {
+	if n := b.read().counts["journey/few/hello/entered"]; n != 701 {
 		t.Errorf("%d have entered, want 700 by the run and one by the other journey", n)
 	}
 }

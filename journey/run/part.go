@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -305,15 +304,10 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 				continue
 			}
 		}
-		mailed, err := p.moveMails(ctx, in, few)
+		moved, err := p.moveOn(ctx, in, few)
 		if err != nil {
 			return worked, err
 		}
-		moved, err := p.moveDue(ctx, in, few)
-		if err != nil {
-			return worked, err
-		}
-		moved = moved || mailed
 		if few < unbounded { // a run would make more
 			worked = worked || moved
 			continue
@@ -338,6 +332,9 @@ func (p *part) lookForFacts(ctx context.Context) (worked bool, err error) {
 	entries, err := p.log.Entries(ctx)
 	if err != nil {
 		return false, err
+	}
+	if entries == 0 { // and so in their lanes
+		p.crowd.flying = nil
 	}
 	if p.behind = entries > pendingEntries; p.behind || entries == 0 && p.told && last == p.looked {
 		return false, nil
@@ -413,133 +410,6 @@ func (in *inside) note(u *flow.Unit) {
 	if in.perMinute > 0 {
 		in.rate.dues.set(u, mails)
 	}
-}
-
-// moveDue works off some units of a journey in which somebody is due, few people at most,
-// and reports whether there were any.
-func (p *part) moveDue(ctx context.Context, in *inside, few int) (worked bool, err error) {
-	now := p.clock.Now()
-	if len(in.ready) == 0 {
-		in.ready = in.dues.take(uint32(now.Unix()), queuedUnits)
-	}
-	if len(in.ready) == 0 {
-		return false, nil
-	}
-	most := max(in.atOnce, unitsAtOnce)
-	if few < unbounded {
-		most = 1
-	}
-	firsts := in.ready[:min(most, len(in.ready))]
-	in.ready = in.ready[len(firsts):]
-	moved, err := p.moveUnits(ctx, in, firsts, few, false)
-	if few == unbounded {
-		in.atOnce = min(unitsAtOnce*flow.BlockRecords*len(firsts)/max(moved, 1), unitsAtMost)
-	}
-	return true, err
-}
-
-// moveUnits moves the people of some units who are due: those whom the rate of mails has
-// waiting, or the others; few at most.
-func (p *part) moveUnits(ctx context.Context, in *inside, firsts []int64, few int, paced bool) (moved int, err error) {
-	now := p.clock.Now()
-	slices.Sort(firsts) // a turn may go on from the last to the first: profiles are read in one order
-	var pacedIn *inside
-	if paced {
-		pacedIn = in
-	}
-	c := p.begin()
-	c.paced = pacedIn
-	units := make([]*flow.Unit, len(firsts))
-	for i := range units {
-		units[i] = in.records.Of(firsts[i])
-	}
-	if err := c.read(ctx, in, units); err != nil {
-		return 0, err
-	}
-	var people []step.Person // whose units the change has read
-	for i, u := range units {
-		if u, err = c.unit(ctx, in, u.First()); err != nil { // again, if it was read before a commit
-			return moved, err
-		}
-		people = append(people, p.waiting(in, u, now, paced)...)
-		people = people[:min(len(people), few-moved)]
-		if len(people) < step.MaxPeople && i < len(units)-1 {
-			continue
-		}
-		for group := range in.groups(people) {
-			if err := p.moveGroup(ctx, c, in, group, now); err != nil {
-				return moved, err
-			}
-		}
-		moved += len(people)
-		people = people[:0]
-		if c.full() && i < len(units)-1 {
-			if err := c.commit(ctx); err != nil {
-				return moved, err
-			}
-			c = p.begin()
-			c.paced = pacedIn
-		}
-	}
-	return moved, c.commit(ctx)
-}
-
-// overdue reports whether somebody's time came before the journey was resumed without the
-// messages of then.
-func (j *plans) overdue(r *journey.Record) bool { return r.Due != 0 && int64(r.Due)*1000 <= j.skip }
-
-// groups cuts people into groups of one version, who are all overdue or all not,
-// step.MaxPeople at most.
-func (j *plans) groups(people []step.Person) func(yield func([]step.Person) bool) {
-	kind := func(p *step.Person) int {
-		if j.overdue(&p.Record) {
-			return int(p.Record.Version)*2 + 1
-		}
-		return int(p.Record.Version) * 2
-	}
-	slices.SortStableFunc(people, func(a, b step.Person) int { return cmp.Compare(kind(&a), kind(&b)) })
-	return func(yield func([]step.Person) bool) {
-		for len(people) > 0 {
-			n := 1
-			for n < min(len(people), step.MaxPeople) && kind(&people[n]) == kind(&people[0]) {
-				n++
-			}
-			if !yield(people[:n]) {
-				return
-			}
-			people = people[n:]
-		}
-	}
-}
-
-func (p *part) moveGroup(ctx context.Context, c *change, in *inside, group []step.Person, now time.Time) error {
-	v := in.versions[group[0].Record.Version]
-	if v == nil {
-		p.stats.Lost.Add(int64(len(group)))
-		return c.postpone(ctx, in, group, now)
-	}
-	c.moved += len(group)
-	if in.stopped {
-		v.walk.Stop(group, now, c.out)
-		return c.settle(ctx, in, v, group)
-	}
-	if err := p.readProfiles(ctx, group); err != nil {
-		return err
-	}
-	if err := c.known(ctx, v, group); err != nil {
-		return err
-	}
-	if err := c.contexts(ctx, in, v, group); err != nil {
-		return err
-	}
-	walk := c.dueWalkOf(in, v)
-	if in.overdue(&group[0].Record) {
-		walk = v.skips
-	}
-	if err := walk.Due(group, now, c.out); err != nil {
-		return fmt.Errorf("journey %s: %w", in.id, err)
-	}
-	return c.settle(ctx, in, v, group)
 }
 
 // waiting are the people of a unit who are due, as moveUnits says, in the order of their numbers.

@@ -75,7 +75,7 @@ func (p *part) moveMails(ctx context.Context, in *inside, few int) (worked bool,
 		return false, nil
 	}
 	firsts := in.rate.dues.take(uint32(now.Unix()), 1)
-	moved, err := p.moveUnits(ctx, in, firsts[:min(len(firsts), unitsAtOnce)], few, true)
+	_, moved, err := p.moveUnits(ctx, in, firsts[:min(len(firsts), unitsAtOnce)], few, true)
 	return moved > 0, err
 }
 

@@ -1,0 +1,179 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/flow"
+	"sluice/journey"
+	"sluice/journey/step"
+)
+
+// moveOn moves people of a journey whom the rate of mails has waiting, and others who are
+// due, few people at most.
+func (p *part) moveOn(ctx context.Context, in *inside, few int) (worked bool, err error) {
+	defer p.crowd.grant(nil)
+	for _, move := range [...]func(context.Context, *inside, int) (bool, error){p.moveMails, p.moveDue} {
+		if few == unbounded {
+			p.crowd.grant(in)
+		}
+		moved, err := move(ctx, in, few)
+		if worked = worked || moved; err != nil {
+			return worked, err
+		}
+	}
+	return worked, nil
+}
+
+// moveDue works off some units of a journey in which somebody is due, few people at most,
+// and reports whether there were any.
+func (p *part) moveDue(ctx context.Context, in *inside, few int) (worked bool, err error) {
+	now := p.clock.Now()
+	if len(in.ready) == 0 {
+		in.ready = in.dues.take(uint32(now.Unix()), queuedUnits)
+	}
+	if len(in.ready) == 0 {
+		return false, nil
+	}
+	most := cmp.Or(in.atOnce, unitsAtOnce)
+	if few < unbounded {
+		most = 1
+	}
+	firsts := in.ready[:min(most, len(in.ready))]
+	done, moved, err := p.moveUnits(ctx, in, firsts, few, false)
+	in.ready = in.ready[done:]
+	switch {
+	case few < unbounded:
+	case p.crowd.spent():
+		in.atOnce = max(done, 1)
+	default:
+		in.atOnce = min(unitsAtOnce*flow.BlockRecords*len(firsts)/max(moved, 1), unitsAtMost)
+	}
+	return true, err
+}
+
+// moveUnits moves the people of some units who are due: those whom the rate of mails has
+// waiting, or the others; few at most, or until their mails are spent. The first done of
+// the units need not be looked at again.
+func (p *part) moveUnits(ctx context.Context, in *inside, firsts []int64, few int, paced bool) (done, moved int, err error) {
+	now := p.clock.Now()
+	slices.Sort(firsts) // a turn may go on from the last to the first: profiles are read in one order
+	var pacedIn *inside
+	if paced {
+		pacedIn = in
+	}
+	c := p.begin()
+	c.paced = pacedIn
+	units := make([]*flow.Unit, len(firsts))
+	for i := range units {
+		units[i] = in.records.Of(firsts[i])
+	}
+	if err := c.read(ctx, in, units); err != nil {
+		return 0, 0, err
+	}
+	var people []step.Person // whose units the change has read
+	for i, u := range units {
+		if u, err = c.unit(ctx, in, u.First()); err != nil { // again, if it was read before a commit
+			return done, moved, err
+		}
+		people = append(people, p.waiting(in, u, now, paced)...)
+		people = people[:min(len(people), few-moved)]
+		if len(people) < flow.BlockRecords && i < len(units)-1 {
+			continue
+		}
+		n, err := p.moveGroups(ctx, c, in, people, now)
+		if moved += n; err != nil {
+			return done, moved, err
+		}
+		if n == len(people) {
+			done = i + 1
+		}
+		people = people[:0]
+		if p.crowd.spent() {
+			break
+		}
+		if c.full() && i < len(units)-1 {
+			if err := c.commit(ctx); err != nil {
+				return done, moved, err
+			}
+			c = p.begin()
+			c.paced = pacedIn
+		}
+	}
+	return done, moved, c.commit(ctx)
+}
+
+// moveGroups moves people, the first of them if their mails are spent.
+func (p *part) moveGroups(ctx context.Context, c *change, in *inside, people []step.Person, now time.Time) (moved int, err error) {
+	for group := range in.groups(people) {
+		if p.crowd.spent() {
+			return moved, nil
+		}
+		if err := p.moveGroup(ctx, c, in, group, now); err != nil {
+			return moved, err
+		}
+		moved += len(group)
+	}
+	return moved, nil
+}
+
+// overdue reports whether somebody's time came before the journey was resumed without the
+// messages of then.
+func (j *plans) overdue(r *journey.Record) bool { return r.Due != 0 && int64(r.Due)*1000 <= j.skip }
+
+// groups cuts people into groups of one version, who are all overdue or all not,
+// step.MaxPeople at most.
+func (j *plans) groups(people []step.Person) func(yield func([]step.Person) bool) {
+	kind := func(p *step.Person) int {
+		if j.overdue(&p.Record) {
+			return int(p.Record.Version)*2 + 1
+		}
+		return int(p.Record.Version) * 2
+	}
+	slices.SortStableFunc(people, func(a, b step.Person) int { return cmp.Compare(kind(&a), kind(&b)) })
+	return func(yield func([]step.Person) bool) {
+		for len(people) > 0 {
+			n := 1
+			for n < min(len(people), step.MaxPeople) && kind(&people[n]) == kind(&people[0]) {
+				n++
+			}
+			if !yield(people[:n]) {
+				return
+			}
+			people = people[n:]
+		}
+	}
+}
+
+func (p *part) moveGroup(ctx context.Context, c *change, in *inside, group []step.Person, now time.Time) error {
+	v := in.versions[group[0].Record.Version]
+	if v == nil {
+		p.stats.Lost.Add(int64(len(group)))
+		return c.postpone(ctx, in, group, now)
+	}
+	c.moved += len(group)
+	if in.stopped {
+		v.walk.Stop(group, now, c.out)
+		return c.settle(ctx, in, v, group)
+	}
+	if err := p.readProfiles(ctx, group); err != nil {
+		return err
+	}
+	if err := c.known(ctx, v, group); err != nil {
+		return err
+	}
+	if err := c.contexts(ctx, in, v, group); err != nil {
+		return err
+	}
+	walk := c.dueWalkOf(in, v)
+	if in.overdue(&group[0].Record) {
+		walk = v.skips
+	}
+	if err := walk.Due(group, now, c.out); err != nil {
+		return fmt.Errorf("journey %s: %w", in.id, err)
+	}
+	return c.settle(ctx, in, v, group)
+}
