@@ -25,6 +25,7 @@ type ruleShown struct {
 
 type mailShown struct {
 	Step     string `json:"step"`
+	Variant  string `json:"variant,omitempty"`
 	Message  string `json:"message"`
 	State    string `json:"state"`
 	Reason   string `json:"reason,omitempty"`
@@ -62,7 +63,7 @@ func (q *request) whyJourney() (any, error) {
 		shown.Rules = append(shown.Rules, ruleShown(r))
 	}
 	for _, m := range w.Mail {
-		shown.Mail = append(shown.Mail, mailShown{m.Step, m.Message, m.State, m.Reason, timeText(m.AcceptedMillis)})
+		shown.Mail = append(shown.Mail, mailShown{m.Step, m.Variant, m.Message, m.State, m.Reason, timeText(m.AcceptedMillis)})
 	}
 	return shown, nil
 }

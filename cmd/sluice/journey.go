@@ -350,13 +350,20 @@ func (c *call) journeyStatus(ctx context.Context, d *desk.Desk, id string) error
 	for _, u := range s.Counts.Uplift {
 		c.print("%s", upliftLine(&u))
 	}
+	for _, u := range s.Counts.PathUplift {
+		c.print("%s", upliftLine(&u))
+	}
 	return nil
 }
 
 // upliftLine tells what a journey is good for, by one conversion.
 func upliftLine(u *desk.Uplift) string {
 	share := func(n, of int64) float64 { return 100 * float64(n) / float64(of) }
-	line := fmt.Sprintf("uplift %s  %.2f %% of %d, %.2f %% of %d in the control group: %+.2f points, from %+.2f to %+.2f with a confidence of 95 %%", safeText(u.Conversion),
+	name := u.Conversion
+	if u.Step != "" {
+		name += " " + u.Step + "/" + u.Path
+	}
+	line := fmt.Sprintf("uplift %s  %.2f %% of %d, %.2f %% of %d in the control group: %+.2f points, from %+.2f to %+.2f with a confidence of 95 %%", safeText(name),
 		share(u.Converted, u.Entered), u.Entered, share(u.ControlConverted, u.ControlEntered), u.ControlEntered, 100*u.Difference, 100*u.Low, 100*u.High)
 	if !u.Shown {
 		line += ": no difference shown"

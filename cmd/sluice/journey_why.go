@@ -55,7 +55,11 @@ func (c *call) journeyWhy(ctx context.Context, d *desk.Desk, id string) error {
 		c.print("%s, now:\n%s", r.Place, r.Finding)
 	}
 	for _, m := range w.Mail {
-		c.print("mail %s  %s  %s  %s  %s", keyTime(m.AcceptedMillis), safeText(m.Step), m.Message, m.State, safeText(m.Reason))
+		at := m.Step
+		if m.Variant != "" {
+			at += " (" + m.Variant + ")"
+		}
+		c.print("mail %s  %s  %s  %s  %s", keyTime(m.AcceptedMillis), safeText(at), m.Message, m.State, safeText(m.Reason))
 	}
 	return nil
 }

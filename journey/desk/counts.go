@@ -22,6 +22,8 @@ type StepCounts struct {
 	Capped   int64            `json:"capped"`   // mails, for caps
 	Withheld int64            `json:"withheld"` // mails, for the control group of all journeys
 	Branches map[string]int64 `json:"branches,omitempty"`
+
+	converted map[string]int64 // PATH/CONVERSION, of a random step with a control
 }
 
 // Counts is what has happened in a journey.
@@ -36,6 +38,9 @@ type Counts struct {
 
 	// Uplift compares both, by conversion; empty: there is no control group.
 	Uplift []Uplift `json:"uplift"`
+
+	// PathUplift compares the paths of random steps with the one that is the control.
+	PathUplift []Uplift `json:"path_uplift"`
 }
 
 // maxCountNames bounds the names that the counts of one journey have.
@@ -57,7 +62,7 @@ func (d *Desk) counts(ctx context.Context, j *store.Journey, doc *plan.Document)
 
 // countsOf arranges rows whose names step.CountName has made.
 func countsOf(rows []store.SeriesRow, under string, doc *plan.Document) *Counts {
-	c := &Counts{Steps: []StepCounts{}, Conversions: make(map[string]int64), ControlConversions: make(map[string]int64), Uplift: []Uplift{}}
+	c := &Counts{Steps: []StepCounts{}, Conversions: make(map[string]int64), ControlConversions: make(map[string]int64), Uplift: []Uplift{}, PathUplift: []Uplift{}}
 	branches := make(map[string][]string)
 	steps := make(map[string]bool)
 	for i := range doc.Steps {
@@ -97,7 +102,32 @@ func countsOf(rows []store.SeriesRow, under string, doc *plan.Document) *Counts 
 			c.Uplift = append(c.Uplift, u)
 		}
 	}
+	for i := range doc.Steps {
+		if r := doc.Steps[i].Random; r != nil {
+			c.comparePaths(doc.Steps[i].ID, r, doc.Conversions)
+		}
+	}
 	return c
+}
+
+// comparePaths compares the paths of a random step with that which is the control, if one
+// is.
+func (c *Counts) comparePaths(id string, r *plan.Random, conversions []plan.Conversion) {
+	control := slices.IndexFunc(r.Paths, func(p plan.RandomPath) bool { return p.Control })
+	if control < 0 {
+		return
+	}
+	s, of := c.at(id), r.Paths[control].Name
+	for i := range conversions {
+		name := conversions[i].Name
+		for n := range r.Paths {
+			path := r.Paths[n].Name
+			u, ok := upliftOf(name, s.converted[path+"/"+name], s.Branches[path], s.converted[of+"/"+name], s.Branches[of])
+			if u.Step, u.Path = id, path; ok && n != control {
+				c.PathUplift = append(c.PathUplift, u)
+			}
+		}
+	}
 }
 
 // at is the row of a step, made if it is not there. It is valid until the next is made.
@@ -124,6 +154,11 @@ func (s *StepCounts) add(what, branches []string, n int64) {
 		s.Withheld += n
 	case "capped":
 		s.Capped += n
+	case "converted":
+		if s.converted == nil {
+			s.converted = make(map[string]int64)
+		}
+		s.converted[strings.Join(what[1:], "/")] += n
 	case "passed":
 		s.Passed += n
 		branch := ""

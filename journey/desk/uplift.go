@@ -3,8 +3,11 @@ package desk
 import "math"
 
 // Uplift compares those who went through a journey with its control group, by one
-// conversion.
+// conversion. With a step it compares those who took a path of it with those who took the
+// path that is the control.
 type Uplift struct {
+	Step             string `json:"step,omitempty"`
+	Path             string `json:"path,omitempty"`
 	Conversion       string `json:"conversion"`
 	Entered          int64  `json:"entered"`
 	Converted        int64  `json:"converted"`

@@ -3,6 +3,9 @@ package desk
 import (
 	"math"
 	"testing"
+
+	"sluice/journey/plan"
+	"sluice/store"
 )
 
 // The intervals are those that Newcombe's article prints for its method 10.
@@ -26,5 +29,21 @@ func TestUplift(t *testing.T) {
 	}
 	if _, ok := upliftOf("x", 0, 5, 0, 0); ok {
 		t.Error("an empty control group is compared")
+	}
+}
+
+// The paths of a random step are compared with the one that is the control.
+func TestUpliftOfPaths(t *testing.T) {
+	doc := &plan.Document{Steps: []plan.Step{
+		{ID: "draw", Random: &plan.Random{Paths: []plan.RandomPath{{Name: "a"}, {Name: "none", Control: true}, {Name: "b"}, {Name: "c"}}}},
+		{ID: "other", Random: &plan.Random{Paths: []plan.RandomPath{{Name: "a"}, {Name: "b"}}}},
+	}, Conversions: []plan.Conversion{{Name: "bought"}}}
+	var rows []store.SeriesRow
+	for name, n := range map[string]int64{"draw/passed/a": 70, "draw/converted/a/bought": 56, "draw/passed/none": 80, "draw/converted/none/bought": 48, "draw/passed/b": 9, "other/passed/a": 5, "converted/bought": 104} {
+		rows = append(rows, store.SeriesRow{Name: "journey/j/" + name, Count: n})
+	}
+	got := countsOf(rows, "journey/j/", doc).PathUplift
+	if len(got) != 2 || got[0].Step != "draw" || got[0].Path != "a" || got[0].Converted != 56 || got[0].ControlEntered != 80 || !got[0].Shown || math.Abs(got[0].Low-0.0524) > 0.00005 || got[1].Path != "b" || got[1].Converted != 0 {
+		t.Errorf("%+v", got)
 	}
 }

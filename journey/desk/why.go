@@ -37,8 +37,8 @@ type Explained struct {
 
 // WhyMail is a mail of the journey, as the ledger has it.
 type WhyMail struct {
-	Step, Message, State, Reason string
-	AcceptedMillis               int64
+	Step, Variant, Message, State, Reason string
+	AcceptedMillis                        int64
 }
 
 // sendsLookedAt bounds how many of a person's sends are looked through.
@@ -388,7 +388,7 @@ func (w *why) sends(ctx context.Context, stepID string) error {
 			r := &page[i]
 			before = mail.SendKey{Message: r.Message, Number: r.Number}
 			if r.Journey == w.journey.ID && r.Occurrence == int(w.record.Occurrence) && (stepID == "" || r.Step == stepID) {
-				w.Mail = append(w.Mail, WhyMail{r.Step, r.Message, r.State.String(), strings.TrimSpace(r.Reason + " " + r.Reply), r.AcceptedMillis})
+				w.Mail = append(w.Mail, WhyMail{r.Step, r.Variant, r.Message, r.State.String(), strings.TrimSpace(r.Reason + " " + r.Reply), r.AcceptedMillis})
 			}
 		}
 		if len(page) < listedAtOnce {

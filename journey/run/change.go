@@ -167,8 +167,15 @@ func (c *change) settle(ctx context.Context, in *inside, v *version, people []st
 	if err := c.askLedger(ctx, v, people); err != nil {
 		return err
 	}
+	if err := c.readWays(ctx, in, v, people); err != nil {
+		return err
+	}
 	for _, did := range c.out.Mails {
-		c.mail(in, v, &people[did.Person], did)
+		variant, err := c.variantOf(ctx, in, v, &people[did.Person], did.Step)
+		if err != nil {
+			return err
+		}
+		c.mail(in, v, &people[did.Person], did, variant)
 	}
 	for _, did := range c.out.Updates {
 		c.update(v, &people[did.Person], did.Step)

@@ -18,7 +18,7 @@ import (
 // The message is named by where and when the person is: a way that is decided again,
 // after Redis has lost the last moments, makes the same one. So a place that was taken
 // over from a former user keeps that user's names.
-func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
+func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did, variant string) {
 	m := v.mails[did.Step]
 	if m == nil {
 		c.out.NoMail(did.Step, step.LeftOut)
@@ -42,7 +42,7 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	s.AcceptedMillis, s.DueMillis, s.ExpiresMillis = now, now, now+m.latestMillis
 	r := &c.out.Records[did.Person]
 	s.Journey, s.Step, s.Occurrence = in.id, v.walk.Plan().Steps[did.Step].ID, int(r.Occurrence)
-	s.Person = p.ID.Number
+	s.Person, s.Variant = p.ID.Number, variant
 	s.Message = messageOf(in.number, s.Step, r, namedAs(p, r.Former))
 	c.part.crowd.made(in, m.lane)
 	in.rate.tokens--

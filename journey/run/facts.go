@@ -157,6 +157,9 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 	if !changed {
 		return nil
 	}
+	if err := c.countPaths(ctx, in, v, f.Number); err != nil {
+		return err
+	}
 	if now := &c.out.Records[0]; now.Entered != r.Entered || now.Occurrence != r.Occurrence {
 		person.Given.Context = f.Properties()
 	}

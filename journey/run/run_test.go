@@ -199,6 +199,7 @@ type found struct {
 
 	contexts int                 // items
 	contents map[string][]string // of mails, by recipient
+	variants map[string][]string // of mails, by recipient
 	counts   map[string]int64
 	tagged   map[string]map[string]bool // ids of messages by their first tag
 }
@@ -206,7 +207,7 @@ type found struct {
 // read reads the whole log.
 func (b *bed) read() found {
 	b.Helper()
-	f := found{sends: make(map[string]int), contents: make(map[string][]string), steps: make(map[string][]string), ids: make(map[string]int), counts: make(map[string]int64), tagged: make(map[string]map[string]bool)}
+	f := found{sends: make(map[string]int), contents: make(map[string][]string), variants: make(map[string][]string), steps: make(map[string][]string), ids: make(map[string]int), counts: make(map[string]int64), tagged: make(map[string]map[string]bool)}
 	for at := (sluice.Position{}); ; {
 		batches, err := b.log.Read(b.Context(), at, 100, 0)
 		if err != nil {
@@ -235,6 +236,7 @@ func (b *bed) readBatch(f *found, data []byte) {
 				b.Fatal(err)
 			}
 			f.sends[s.To]++
+			f.variants[s.To] = append(f.variants[s.To], s.Variant)
 			f.contents[s.To] = append(f.contents[s.To], s.Content)
 			f.steps[s.To] = append(f.steps[s.To], s.Step)
 			f.ids[s.Message]++

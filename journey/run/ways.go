@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 
+	"sluice"
 	"sluice/flow"
 	"sluice/journey/step"
 )
@@ -79,4 +80,53 @@ func (c *change) takeWays(ctx context.Context, in *inside, number int64, branche
 func (c *change) waysOf(ctx context.Context, in *inside, number int64) ([]int, error) {
 	u, err := c.ways(ctx, in, number)
 	return u.Taken(number), err
+}
+
+// readWays reads the ways of those at once for whose mails they have to be known.
+func (c *change) readWays(ctx context.Context, in *inside, v *version, people []step.Person) error {
+	var units []*flow.Unit
+	var last *flow.Unit
+	for _, did := range c.out.Mails {
+		if number := people[did.Person].ID.Number; v.walk.AsksWays(did.Step) && !last.Has(number) {
+			last = in.records.WaysOf(number)
+			units = append(units, last)
+		}
+	}
+	return c.read(ctx, in, units)
+}
+
+// variantOf is the path of a random step that a person took last before a message step.
+func (c *change) variantOf(ctx context.Context, in *inside, v *version, p *step.Person, at int) (string, error) {
+	if !v.walk.AsksWays(at) {
+		return v.walk.Variant(at, nil), nil
+	}
+	ways, err := c.waysOf(ctx, in, p.ID.Number)
+	return v.walk.Variant(at, ways), err
+}
+
+// countPaths counts the conversions of the last decision, of one person, by the paths of
+// experiments that the person has taken.
+func (c *change) countPaths(ctx context.Context, in *inside, v *version, number int64) error {
+	if !v.walk.HasExperiments() {
+		return nil
+	}
+	for k := range c.out.Counts {
+		if k.What != step.Converted {
+			continue
+		}
+		ways, err := c.waysOf(ctx, in, number)
+		if err != nil {
+			return err
+		}
+		for _, x := range v.walk.Experiments(ways) {
+			name := v.walk.PathCountName(x, k.Path)
+			if len(name) > sluice.MaxNameBytes { // four long ids: a series has no room for them
+				continue
+			}
+			c.items = sluice.AppendCount(c.items, &sluice.Count{
+				Kind: sluice.KindSystem, Name: name, TimeMillis: c.part.clock.Now().UnixMilli(), By: 1,
+			})
+		}
+	}
+	return nil
 }

@@ -19,6 +19,8 @@ type Journey struct {
 	on    []*plan.On // all that facts may fire
 	watch int64      // seconds after entering in which a conversion counts
 
+	variants [][]variant // of message steps
+
 	own []int // those of the plan's needs that are about the journey itself
 
 	paused bool
@@ -46,6 +48,7 @@ func New(p *plan.Plan) (*Journey, error) {
 	if err := j.sort(); err != nil {
 		return nil, err
 	}
+	j.findVariants()
 	for i := range p.Needs {
 		if p.Needs[i].Journey == p.ID {
 			j.own = append(j.own, i)

@@ -107,6 +107,12 @@ func (j *Journey) CountName(c Count) string {
 	return name
 }
 
+// PathCountName names the count of a conversion by those who took a path of a random step
+// with a control: journey/ID/STEP/converted/PATH/NAME.
+func (j *Journey) PathCountName(x Experiment, conversion int) string {
+	return "journey/" + j.p.ID + "/" + x.Step + "/" + Converted.String() + "/" + x.Path + "/" + j.p.Conversions[conversion].Name
+}
+
 // Result is what becomes of people. It may be used again, which saves memory.
 type Result struct {
 	Records []journey.Record // by person
