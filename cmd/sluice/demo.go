@@ -29,7 +29,8 @@ was pushed.
 
 What takes the journeys an hour takes a second here; their times of day are left out.
 
-DIR is emptied at each start if an earlier demo made it; else it must be empty. Only the
+DIR is emptied at each start if an earlier demo made it; else it must be empty. The demo
+ends by itself when its database has 4 GB, at the preset rate after two hours. Only the
 flags below count: the demo reads neither sluice.yaml nor the environment, so that it
 never pushes into a real server.
 `
@@ -97,6 +98,9 @@ func runDemo(ctx context.Context, c *call) error {
 	})
 	if err != nil {
 		return fmt.Errorf("%w; its log is %s", err, logPath)
+	}
+	if d.pushed.Load() == 0 {
+		return nil // it was stopped before it began
 	}
 	return d.summary(c.main.Stdout, logPath)
 }

@@ -60,7 +60,7 @@ func (d *demo) prepare(ctx context.Context, p *progress) error {
 	return err
 }
 
-// keyFile has the key that the demo calls the API with, and operators of it may use.
+// keyFile has the key with which the demo calls the API, for commands beside it too.
 func (d *demo) keyFile() string { return filepath.Join(d.cfg.Data, "key") }
 
 func (d *demo) makeKey(ctx context.Context) error {
