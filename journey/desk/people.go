@@ -72,14 +72,18 @@ func (d *Desk) People(ctx context.Context, id string, a PeopleAsked) (people []P
 		if r.Decode(raw[:]) != nil {
 			return true // of a newer program
 		}
+		waits := r.Waits()
+		if a.State != "" && a.State != r.State.String() && (a.State != StateOverdue || !waits || int64(r.Due) > now) {
+			return true
+		}
 		p := Person{ID: user.ID{Partition: partition, Number: number}, State: r.State, Entered: int64(r.Entered) * 1000, Occurrence: int(r.Occurrence)}
 		if p.Step, unread = steps.name(ctx, &r); unread != nil {
 			return false
 		}
-		if r.Waits() {
+		if waits {
 			p.DueMillis = int64(r.Due) * 1000
 		}
-		if (a.Step == "" || p.Step == a.Step) && (a.State == "" || p.State.String() == a.State || a.State == StateOverdue && r.Waits() && int64(r.Due) <= now) {
+		if a.Step == "" || p.Step == a.Step {
 			people = append(people, p)
 		}
 		return len(people) < a.Limit
@@ -112,12 +116,16 @@ type stepNames struct {
 
 // name is the id of the step of a record; empty: its version has no such step.
 func (n *stepNames) name(ctx context.Context, r *journey.Record) (string, error) {
-	v, err := n.of.Of(ctx, r)
+	number, err := n.of.Number(ctx, r)
 	if err != nil {
 		return "", err
 	}
-	ids, ok := n.read[v.Version]
+	ids, ok := n.read[number]
 	if !ok {
+		v, err := n.of.Store.JourneyVersion(ctx, n.of.Journey, number)
+		if err != nil {
+			return "", err
+		}
 		doc, err := plan.ParseJSON(v.Document)
 		if err != nil {
 			return "", fmt.Errorf("read version %d of journey %d: %w", v.Version, v.Journey, err)
@@ -128,7 +136,7 @@ func (n *stepNames) name(ctx context.Context, r *journey.Record) (string, error)
 		if n.read == nil || len(n.read) >= store.MaxVersionsInUse {
 			n.read = make(map[int][]string)
 		}
-		n.read[v.Version] = ids
+		n.read[number] = ids
 	}
 	if int(r.Step) >= len(ids) {
 		return "", nil

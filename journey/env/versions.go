@@ -11,46 +11,53 @@ import (
 // bits of a version's number.
 const versionPlaces = 256
 
-// versionsKept bounds the versions that are kept in memory, of 256 KiB at most each.
-const versionsKept = 32
-
 // Versions finds the versions of one journey that records are of, also those that have
-// ended, and keeps some of what it has read.
+// ended.
 type Versions struct {
 	Store   store.JourneyStore
 	Journey int64
 	Newest  int // that was published last
 
-	read map[int]store.JourneyVersion
+	created map[int]int64 // when versions were published, as far as it was asked
 }
 
-// Of returns the version of a record. Of those whose numbers end in the same 8 bits it is
-// the last one that people entered before the person did, or when. People entered
-// version N-256 only before N-255 was published, and N is younger than that.
-func (v *Versions) Of(ctx context.Context, r *journey.Record) (store.JourneyVersion, error) {
+// Number returns the number of the version of a record. Of those that end in the same 8
+// bits it is the last one that people entered before the person did, or when. People
+// entered version N-256 only before N-255 was published, and N is younger than that.
+func (v *Versions) Number(ctx context.Context, r *journey.Record) (int, error) {
 	number := v.Newest - int(uint8(v.Newest)-r.Version)
 	for ; number > versionPlaces; number -= versionPlaces {
-		after, err := v.get(ctx, number-versionPlaces+1)
+		after, err := v.createdMillis(ctx, number-versionPlaces+1)
 		if err != nil {
-			return after, err
+			return 0, err
 		}
-		if int64(r.Entered) >= after.CreatedMillis/1000 {
+		if int64(r.Entered) >= after/1000 {
 			break
 		}
 	}
-	return v.get(ctx, max(number, 1))
+	return max(number, 1), nil
 }
 
-func (v *Versions) get(ctx context.Context, number int) (found store.JourneyVersion, err error) {
-	if found, ok := v.read[number]; ok {
-		return found, nil
-	}
-	if found, err = v.Store.JourneyVersion(ctx, v.Journey, number); err != nil {
+// Of returns the version of a record.
+func (v *Versions) Of(ctx context.Context, r *journey.Record) (found store.JourneyVersion, err error) {
+	number, err := v.Number(ctx, r)
+	if err != nil {
 		return found, err
 	}
-	if v.read == nil || len(v.read) >= versionsKept {
-		v.read = make(map[int]store.JourneyVersion)
+	return v.Store.JourneyVersion(ctx, v.Journey, number)
+}
+
+func (v *Versions) createdMillis(ctx context.Context, number int) (int64, error) {
+	if millis, ok := v.created[number]; ok {
+		return millis, nil
 	}
-	v.read[number] = found
-	return found, nil
+	found, err := v.Store.JourneyVersion(ctx, v.Journey, number)
+	if err != nil {
+		return 0, err
+	}
+	if v.created == nil {
+		v.created = make(map[int]int64)
+	}
+	v.created[number] = found.CreatedMillis
+	return found.CreatedMillis, nil
 }

@@ -151,7 +151,10 @@ func (p *part) open(ctx context.Context, all []*plans) error {
 	if err := p.openContexts(ctx); err != nil {
 		return err
 	}
-	return p.openCaps(ctx, p.caps)
+	if err := p.openCaps(ctx, p.caps); err != nil {
+		return err
+	}
+	return p.tellLeft(ctx) // before a checkpoint takes what another session has said
 }
 
 // openAll reads where people are, of all journeys that have records: those of others

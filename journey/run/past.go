@@ -32,15 +32,19 @@ func (j *plans) walkOf(ctx context.Context, s store.JourneyStore, e plan.Env, r 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.of.Store, p.of.Journey, p.of.Newest = s, j.number, j.newest
-	v, err := p.of.Of(ctx, r)
+	number, err := p.of.Number(ctx, r)
+	if walk := p.walks[number]; err == nil && walk != nil {
+		return walk, nil
+	}
+	var v store.JourneyVersion
+	if err == nil {
+		v, err = s.JourneyVersion(ctx, j.number, number)
+	}
 	if isNotFound(err) { // the database has gone back
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-	if walk := p.walks[v.Version]; walk != nil {
-		return walk, nil
 	}
 	_, compiled, err := plan.LoadJSON(v.Document, e)
 	if err != nil && !lasting(err) {
@@ -56,6 +60,6 @@ func (j *plans) walkOf(ctx context.Context, s store.JourneyStore, e plan.Env, r 
 	if p.walks == nil || len(p.walks) >= pastKept {
 		p.walks = make(map[int]*step.Journey)
 	}
-	p.walks[v.Version] = walk
+	p.walks[number] = walk
 	return walk, nil
 }
