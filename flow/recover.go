@@ -101,6 +101,24 @@ func JourneysIn(fields map[string]string) (numbers []int) {
 	return numbers
 }
 
+// RecordsEnd is a number that no user of the partition exceeds of whom there are records of
+// journeys: the end of the last chunk.
+func (l *Log) RecordsEnd(ctx context.Context) (end int64, err error) {
+	fields, err := l.JourneyFields(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, journey := range JourneysIn(fields) {
+		text := fields[strconv.Itoa(journey)]
+		chunks, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return 0, fmt.Errorf("read how many records journey %d has in partition %d: %q is no number of chunks", journey, l.Partition(), text)
+		}
+		end = max(end, chunks*ChunkRecords)
+	}
+	return end, nil
+}
+
 // Bounds of one commit of a recovery.
 const (
 	recoverBytes = CommitBytes

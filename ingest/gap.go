@@ -68,14 +68,20 @@ func applyOver(ctx context.Context, db store.Store, e *store.Effect) error {
 
 // numbersOver are the user numbers of a partition behind a gap: above all that users had
 // whom the database has lost. Records of journeys in Redis, and other systems, name these
-// still: a new user would have the place of another.
-func (s *StoreFollower) numbersOver(ctx context.Context, partition int) (*user.Changes, error) {
+// still: a new user would have the place of another. The records say how high they are, the
+// jump is for the other systems.
+func (s *StoreFollower) numbersOver(ctx context.Context, log *flow.Log) (*user.Changes, error) {
+	partition := log.Partition()
 	a, err := s.Users.Users(ctx, user.Query{Numbers: []int{partition}})
 	if err != nil {
 		return nil, err
 	}
+	recorded, err := log.RecordsEnd(ctx)
+	if err != nil {
+		return nil, err
+	}
 	n := a.Numbers[partition]
-	n.User += user.NumberJump
+	n.User = max(n.User+user.NumberJump, recorded)
 	return &user.Changes{Numbers: map[int]user.Numbers{partition: n}}, nil
 }
 
@@ -142,7 +148,7 @@ func (s *StoreFollower) judge(ctx context.Context, log *flow.Log, gap *flow.GapE
 	if before.Before(lostTo) {
 		moves = append(moves, store.Move{Follower: flow.LostRowsFollower, Partition: p, From: before, To: lostTo})
 	}
-	users, err := s.numbersOver(ctx, p)
+	users, err := s.numbersOver(ctx, log)
 	if err != nil {
 		return false, err
 	}

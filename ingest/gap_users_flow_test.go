@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,8 +11,14 @@ import (
 )
 
 // TestUserNumbersBehindAGap: a user who comes behind an accepted gap gets no number that one
-// may have had whom the database has lost: the records of journeys name that one still.
+// may have had whom the database has lost: the records of journeys name that one still, also
+// where more users were lost than the jump is.
 func TestUserNumbersBehindAGap(t *testing.T) {
+	t.Run("no journeys", func(t *testing.T) { numbersBehindAGap(t, 0, user.NumberJump) })
+	t.Run("many records", func(t *testing.T) { numbersBehindAGap(t, 200, 200*flow.ChunkRecords) })
+}
+
+func numbersBehindAGap(t *testing.T, chunks int, above int64) {
 	b := newBed(t, "sqlite")
 	e := newEngine(b, setup{partitions: 1, acceptGaps: true})
 	writer := flow.NewWriter(e.logs, "users", 1<<20)
@@ -26,10 +33,13 @@ func TestUserNumbersBehindAGap(t *testing.T) {
 	at, err := e.logs[0].Last(b.Context())
 	b.must(err)
 	b.do("XTRIM", b.logKey(0), "MINID", at.String())
+	if chunks > 0 {
+		b.do("HSET", strings.TrimSuffix(b.logKey(0), "log")+"journeys", "7", strconv.Itoa(chunks))
+	}
 	e.run()
 	b.eventually("who comes behind the gap is there", func() bool { return b.count("users") == 1 })
-	if n, err := strconv.Atoi(b.query("SELECT number FROM users")[0]); err != nil || n <= user.NumberJump {
-		t.Errorf("the number is %d, %v: it may be one that was given before", n, err)
+	if n, err := strconv.ParseInt(b.query("SELECT number FROM users")[0], 10, 64); err != nil || n <= above {
+		t.Errorf("the number is %d, %v, and not above %d: it may be one that was given before", n, err, above)
 	}
 	e.stop()
 }
