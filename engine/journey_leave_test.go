@@ -53,12 +53,10 @@ func TestMailOfWhoHasLeftIsCancelled(t *testing.T) {
 	if err := e.Services().Operator.Stop(t.Context(), route, "test"); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the route is stopped", func() bool {
-		names, err := e.Services().Operator.Stopped(t.Context())
-		return err == nil && len(names) == 1
+	await(t, "the sender knows of the stop", func() bool {
+		routes := e.Stats().Routes
+		return len(routes) > 0 && routes[len(routes)-1].Stopped
 	})
-	stopped := time.Now()
-	await(t, "all senders know of the stop, which takes a second at most", func() bool { return time.Since(stopped) > time.Second })
 	const people = 6
 	for _, id := range []string{"inside", "finished", "paused", "stopped"} {
 		all(t, e, people, id)
@@ -77,15 +75,18 @@ func TestMailOfWhoHasLeftIsCancelled(t *testing.T) {
 	}
 	each := func(state string) string { return strings.TrimSpace(strings.Repeat(state+" ", people)) }
 	for _, id := range []string{"inside", "finished", "paused", "stopped"} {
-		await(t, "mail waits of "+id, func() bool { return states(id) == each("waiting") })
+		await(t, "mail waits of "+id, func() bool { return !strings.Contains(states(id), "none") })
+		if got := states(id); got != each("waiting") {
+			t.Fatalf("mail of %s: %s", id, got)
+		}
 	}
 
 	setStatus(t, db, "paused", journey.StatusPaused)
-	paused := time.Now()
 	setStatus(t, db, "stopped", journey.StatusStopped)
+	changed := time.Now()
 	track(t, e, `{"purchases":[{"external_id":"p0","product_id":"shoe","currency":"EUR","price":10,"time":"2026-11-01T00:00:00Z"}]}`)
 	await(t, "who has bought is out", func() bool { return counts(t, e, "journey/inside/wait/exited") == 1 })
-	await(t, "all senders know of the pause, which takes a second at most", func() bool { return time.Since(paused) > time.Second })
+	await(t, "what the sender knows of journeys is newer: it is half a second old at most", func() bool { return time.Since(changed) > time.Second })
 	if _, err := e.Services().Operator.Resume(t.Context(), route); err != nil {
 		t.Fatal(err)
 	}
