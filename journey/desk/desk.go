@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"sluice"
@@ -208,18 +209,46 @@ type Checked struct {
 	Warnings []Warning // what of it is not carried out yet
 }
 
-// Validate checks a document as a publish does, and stores nothing. The error has all
-// problems (Refused).
+// Validate checks a document as a publish of the journey with its id does, and stores
+// nothing. The error has all problems (Refused).
 func (d *Desk) Validate(ctx context.Context, w Written) (*Checked, error) {
-	return d.validateAt(ctx, w, d.Clock.Now())
+	return d.validateAt(ctx, w, d.Clock.Now(), func(id string) (version int, err error) {
+		if !journey.ValidID(id) {
+			return 0, nil
+		}
+		j, err := d.Database.Journeys.Journey(ctx, id)
+		if e, ok := errors.AsType[*sluice.Error](err); ok && e.Code == sluice.CodeNotFound {
+			return 0, nil
+		}
+		return j.Version, err
+	})
 }
 
-// validateAt is Validate for a publish at a time.
-func (d *Desk) validateAt(ctx context.Context, w Written, now time.Time) (*Checked, error) {
-	return validate(w, d.Database.Env(ctx), d.SendsDays, func(p *plan.Plan) (plan.Problems, error) {
-		problems, err := d.unsendable(ctx, p)
-		return append(passed(p, now), problems...), err
+// validateAt is Validate for a publish at a time; zero: no time of entry has passed.
+// version is the last one of the journey with an id. Times that have passed are an error
+// for the first: nobody would enter. Of others people may be on the way.
+func (d *Desk) validateAt(ctx context.Context, w Written, now time.Time, version func(id string) (int, error)) (*Checked, error) {
+	var late []Warning
+	checked, err := validate(w, d.Database.Env(ctx), d.SendsDays, func(p *plan.Plan) (plan.Problems, error) {
+		last, err := version(p.ID)
+		if err != nil {
+			return nil, err
+		}
+		problems := passed(p, now)
+		if last > 0 {
+			for _, x := range problems {
+				late = append(late, Warning{x.Place, "this time has passed: nobody enters by it any more, also if nobody could when it came"})
+			}
+			problems = nil
+		}
+		unsendable, err := d.unsendable(ctx, p)
+		return append(problems, unsendable...), err
 	})
+	if err != nil {
+		return nil, err
+	}
+	checked.Warnings = slices.Insert(checked.Warnings, 0, late...)
+	return checked, nil
 }
 
 // ValidateDraft is Validate of a journey's draft.
@@ -228,16 +257,12 @@ func (d *Desk) ValidateDraft(ctx context.Context, id string) (*Checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.validateAt(ctx, Written{Text: j.Draft}, firstPublish(&j, d.Clock.Now()))
+	return d.validateDraft(ctx, &j, d.Clock.Now())
 }
 
-// firstPublish is the time at which a journey that was never published would be. The
-// time of entry of others may have passed: their people are on the way.
-func firstPublish(j *store.Journey, now time.Time) time.Time {
-	if j.Version > 0 {
-		return time.Time{}
-	}
-	return now
+// validateDraft is ValidateDraft at a time.
+func (d *Desk) validateDraft(ctx context.Context, j *store.Journey, now time.Time) (*Checked, error) {
+	return d.validateAt(ctx, Written{Text: j.Draft}, now, func(string) (int, error) { return j.Version, nil })
 }
 
 // ValidateAlone is Validate without a database: templates, segments and other journeys
@@ -308,7 +333,7 @@ func (d *Desk) Publish(ctx context.Context, id string, revision int64) (*Publish
 	}
 	// One moment for both: a time of entry behind it is still to come for the version.
 	now := d.Clock.Now()
-	checked, err := d.validateAt(ctx, Written{Text: j.Draft}, firstPublish(&j, now))
+	checked, err := d.validateDraft(ctx, &j, now)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package desk
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,8 +10,8 @@ import (
 )
 
 // A time of entry that has passed, or is now, is refused by validate and publish alike;
-// one that comes again is refused behind its last occurrence only. It is 09:00 of UTC on
-// the second of March.
+// one that comes again is refused behind its last occurrence only. A journey that was
+// published before is warned of. It is 09:00 of UTC on the second of March.
 func TestPassedTimesAreRefused(t *testing.T) {
 	b := newBed(t)
 	text := "{id: timed, entry: {when: [TIMES]}, steps: [{id: s, exit: {}}]}"
@@ -30,13 +31,19 @@ func TestPassedTimesAreRefused(t *testing.T) {
 		{`{at: "2025-01-01 09:00", every: day, until: "2026-03-02 09:00"}`, "entry.when[0].until"},
 	} {
 		w := Written{Text: strings.Replace(text, "TIMES", c.times, 1), YAML: true}
-		_, err := b.Validate(t.Context(), w)
 		_, updating := b.Update(t.Context(), "timed", -1, w)
 		b.ok(updating)
-		_, again := b.Publish(t.Context(), "timed", -1)
-		b.ok(again) // people may be on the way
+		again, later := b.Publish(t.Context(), "timed", -1)
+		b.ok(later) // people may be on the way
+		known, later := b.Validate(t.Context(), w)
+		b.ok(later) // as a publish does
+		warned := len(again.Warnings) == 1 && again.Warnings[0].Place == c.place && strings.Contains(again.Warnings[0].Says, "has passed")
+		if warned != (c.place != "") || !slices.Equal(known.Warnings, again.Warnings) {
+			t.Errorf("%s: the later publish warns %+v, and validate %+v", c.times, again.Warnings, known.Warnings)
+		}
 		id := fmt.Sprintf("timed-%d", n)
 		w.Text = strings.Replace(w.Text, "id: timed", "id: "+id, 1)
+		_, err := b.Validate(t.Context(), w)
 		b.create(w.Text) // a draft may say it
 		_, publishing := b.Publish(t.Context(), id, -1)
 		if c.place == "" {

@@ -17,7 +17,7 @@ func (d *Desk) Simulated(ctx context.Context, id string, w Written) (*Checked, e
 		}
 		w = Written{Text: j.Draft}
 	}
-	return d.validateAt(ctx, w, time.Time{})
+	return d.validateAt(ctx, w, time.Time{}, func(string) (int, error) { return 0, nil })
 }
 
 // Try is the simulation of a document that was checked.
