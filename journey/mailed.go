@@ -14,6 +14,16 @@ type Mailed struct {
 	Step    string `json:"step,omitempty"`    // of that journey
 }
 
+// MailCountName names the series that counts mails of a step to which something has
+// happened, each once: sent, opened, clicked.
+func MailCountName(id, step string, event MailEvent) string {
+	what := string(event)
+	if event == MailReceived {
+		what = "sent"
+	}
+	return "journey/" + id + "/" + step + "/" + what
+}
+
 // Text returns the mail as the body of a fact.
 func (m *Mailed) Text() string {
 	var b bytes.Buffer

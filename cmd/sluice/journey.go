@@ -324,14 +324,13 @@ func (c *call) journeyStatus(ctx context.Context, d *desk.Desk, id string) error
 	}
 	for _, x := range s.Counts.Steps {
 		line := fmt.Sprintf("%s  entered %d  waiting %d  passed %d  exited %d", safeText(x.Step), x.Entered, x.Waiting, x.Passed, x.Exited)
-		if x.LeftOut > 0 {
-			line += fmt.Sprintf("  left out %d", x.LeftOut)
-		}
-		if x.Capped > 0 {
-			line += fmt.Sprintf("  capped %d", x.Capped)
-		}
-		if x.Withheld > 0 {
-			line += fmt.Sprintf("  withheld %d", x.Withheld)
+		for _, of := range []struct {
+			what string
+			n    int64
+		}{{"sent", x.Sent}, {"opened", x.Opened}, {"clicked", x.Clicked}, {"left out", x.LeftOut}, {"capped", x.Capped}, {"withheld", x.Withheld}} {
+			if of.n > 0 {
+				line += fmt.Sprintf("  %s %d", of.what, of.n)
+			}
 		}
 		for _, branch := range sortedNames(x.Branches) {
 			line += fmt.Sprintf("  %s %d", safeText(branch), x.Branches[branch])

@@ -55,7 +55,8 @@ func TestJourneyCommand(t *testing.T) {
 	awaitPlace(t, s, "u-7", `"state":"inside","step":"soon"`)
 	awaitPlace(t, s, "u-7", `"state":"inside","step":"long"`)
 	awaitStatus(t, s.dir, "long  entered 1  waiting 1  passed 0  exited 0")
-	if got := mustRun(t, s.dir, "journey", "status", "hello").stdout; !strings.HasPrefix(got, "journey hello is live, version 1, 1 in use\nsoon  entered 1  waiting 0  passed 1  exited 0\nmail  entered 1  waiting 0  passed 1  exited 0\n") {
+	awaitStatus(t, s.dir, "mail  entered 1  waiting 0  passed 1  exited 0  sent 1")
+	if got := mustRun(t, s.dir, "journey", "status", "hello").stdout; !strings.HasPrefix(got, "journey hello is live, version 1, 1 in use\nsoon  entered 1  waiting 0  passed 1  exited 0\nmail  ") {
 		t.Error(got)
 	}
 	if got := mustRun(t, s.dir, "journey", "people", "hello", "--step", "long").stdout; strings.Count(got, "\n") != 1 || !strings.Contains(got, "inside  long") {

@@ -21,6 +21,9 @@ type StepCounts struct {
 	LeftOut  int64            `json:"left_out"` // mails, for the quiet hours, or because they are not wanted
 	Capped   int64            `json:"capped"`   // mails, for caps
 	Withheld int64            `json:"withheld"` // mails, for the control group of all journeys
+	Sent     int64            `json:"sent"`     // mails that were accepted by whom they were handed to
+	Opened   int64            `json:"opened"`   // of them, by people and machines
+	Clicked  int64            `json:"clicked"`  // the same
 	Branches map[string]int64 `json:"branches,omitempty"`
 
 	converted map[string]int64 // PATH/CONVERSION, of a random step with a control
@@ -159,6 +162,12 @@ func (s *StepCounts) add(what, branches []string, n int64) {
 			s.converted = make(map[string]int64)
 		}
 		s.converted[strings.Join(what[1:], "/")] += n
+	case "sent":
+		s.Sent += n
+	case "opened":
+		s.Opened += n
+	case "clicked":
+		s.Clicked += n
 	case "passed":
 		s.Passed += n
 		branch := ""

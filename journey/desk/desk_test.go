@@ -326,7 +326,7 @@ func TestCounts(t *testing.T) {
 	var counts []sluice.Count
 	for name, n := range map[string]int64{
 		"hello/pause/entered": 10, "hello/pause/passed": 6, "hello/pause/exited": 1, "hello/split/entered": 6, "hello/split/passed/then": 2, "hello/split/passed": 4,
-		"hello/mail/entered": 2, "hello/mail/passed": 2, "hello/mail/left_out": 1, "hello/gone/entered": 3, "hello/converted/bought": 5,
+		"hello/mail/entered": 2, "hello/mail/passed": 2, "hello/mail/left_out": 1, "hello/gone/entered": 3, "hello/mail/sent": 4, "hello/mail/opened": 3, "hello/mail/clicked": 1, "hello/converted/bought": 5,
 		"hello/pause/held": 7, "hello/held_converted/bought": 2, "hello-2/pause/entered": 99, "hell/pause/entered": 99,
 	} {
 		for i := range n { // of several hours and days
@@ -343,10 +343,10 @@ func TestCounts(t *testing.T) {
 	want := []StepCounts{
 		{Step: "pause", Entered: 10, Passed: 6, Exited: 1, Waiting: 3},
 		{Step: "split", Entered: 6, Passed: 6, Branches: map[string]int64{"then": 2, "else": 4}},
-		{Step: "mail", Entered: 2, Passed: 2, LeftOut: 1}, {Step: "gone", Entered: 3, Waiting: 3},
+		{Step: "mail", Entered: 2, Passed: 2, LeftOut: 1, Sent: 4, Opened: 3, Clicked: 1}, {Step: "gone", Entered: 3, Waiting: 3},
 	}
 	if !slices.EqualFunc(s.Counts.Steps, want, func(a, b StepCounts) bool {
-		return a.Step == b.Step && a.Entered == b.Entered && a.Passed == b.Passed && a.Exited == b.Exited && a.Waiting == b.Waiting && a.LeftOut == b.LeftOut &&
+		return a.Step == b.Step && a.Entered == b.Entered && a.Passed == b.Passed && a.Exited == b.Exited && a.Waiting == b.Waiting && a.LeftOut == b.LeftOut && a.Sent == b.Sent && a.Opened == b.Opened && a.Clicked == b.Clicked &&
 			len(a.Branches) == len(b.Branches) && a.Branches["then"] == b.Branches["then"] && a.Branches["else"] == b.Branches["else"]
 	}) {
 		t.Errorf("%+v, want %+v", s.Counts.Steps, want)

@@ -63,6 +63,7 @@ type reacting struct {
 	t       *txn
 	e       *store.Effect
 	rows    map[mail.SendKey]mailedRow
+	counts  []sluice.Count
 	facts   []journey.Fact
 	forward []user.Forward // without ids
 }
@@ -70,9 +71,21 @@ type reacting struct {
 // maxReactions bounds the keys of one statement about reactions.
 const maxReactions = maxUserRows
 
+// mailCount counts what has happened to a mail for the first time, at its step of a
+// journey; none: it is of no journey.
+func mailCount(id, step string, event journey.MailEvent, millis int64) []sluice.Count {
+	if id == "" {
+		return nil
+	}
+	return []sluice.Count{{Kind: sluice.KindSystem, Name: journey.MailCountName(id, step, event), TimeMillis: millis, By: 1}}
+}
+
 // react takes in an effect's reactions, and tells journeys of these and of what was
-// received.
-func (t *txn) react(ctx context.Context, e *store.Effect, received []mailed, applied *store.Applied) error {
+// received. counts are those of what was received.
+//
+// Counts of mail are added behind all other counts, in every transaction, and have names
+// of their own: so transactions wait for each other and never in a circle.
+func (t *txn) react(ctx context.Context, e *store.Effect, received []mailed, counts []sluice.Count, applied *store.Applied) error {
 	all := make([]mailed, 0, len(e.Reactions))
 	for i := range e.Reactions {
 		r := &e.Reactions[i]
@@ -86,13 +99,16 @@ func (t *txn) react(ctx context.Context, e *store.Effect, received []mailed, app
 		all = append(all, received...)
 	}
 	if len(all) == 0 {
-		return nil
+		return t.addCounts(ctx, counts, e.Stripe)
 	}
-	x := &reacting{t: t, e: e, rows: make(map[mail.SendKey]mailedRow)}
+	x := &reacting{t: t, e: e, counts: counts, rows: make(map[mail.SendKey]mailedRow)}
 	for _, step := range []func(context.Context, []mailed) error{x.read, x.take, x.settle} {
 		if err := step(ctx, all); err != nil {
 			return fmt.Errorf("take in what happened to %d mails: %w", len(all), err)
 		}
+	}
+	if err := t.addCounts(ctx, x.counts, e.Stripe); err != nil {
+		return fmt.Errorf("count what happened to mails of journeys: %w", err)
 	}
 	if err := t.addForwards(ctx, x.forward, e.Forwarded, applied); err != nil {
 		return fmt.Errorf("forward what happened to mails: %w", err)
@@ -165,8 +181,12 @@ func (x *reacting) take(ctx context.Context, all []mailed) error {
 			m.Message = ""
 			continue
 		}
-		if err := x.t.exec(ctx, "send_"+string(m.event), x.t.store.d.millis(m.millis), m.Message, m.Number); err != nil {
+		first, err := x.t.changed(ctx, "send_"+string(m.event), x.t.store.d.millis(m.millis), m.Message, m.Number)
+		if err != nil {
 			return err
+		}
+		if first > 0 {
+			x.counts = append(x.counts, mailCount(r.journey, r.step, m.event, m.millis)...)
 		}
 	}
 	return nil

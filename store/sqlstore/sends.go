@@ -73,13 +73,14 @@ type ledger struct {
 
 	attempts map[routeDay]int64
 	received []mailed // what was sent by this transaction
+	counts   []sluice.Count
 }
 
 // applySends writes an effect's sends and outcomes, and returns as dead letters
 // those that cannot be written.
 func (t *txn) applySends(ctx context.Context, e *store.Effect, applied *store.Applied) ([]sluice.DeadLetter, error) {
 	if len(e.Sends)+len(e.Outcomes) == 0 {
-		return nil, t.react(ctx, e, nil, applied)
+		return nil, t.react(ctx, e, nil, nil, applied)
 	}
 	l := &ledger{rows: make(map[mail.SendKey]*ledgerRow, len(e.Sends)+len(e.Outcomes))}
 	if err := t.readLedger(ctx, e, l); err != nil {
@@ -116,7 +117,7 @@ func (t *txn) applySends(ctx context.Context, e *store.Effect, applied *store.Ap
 	}
 	applied.Rows += len(added)
 	applied.Duplicates += l.repeats
-	return l.letters, t.react(ctx, e, l.received, applied)
+	return l.letters, t.react(ctx, e, l.received, l.counts, applied)
 }
 
 // apply decides what becomes of the rows.
@@ -158,6 +159,7 @@ func (l *ledger) apply(e *store.Effect, nowMillis int64) {
 		case mail.RecordedChange:
 			if r.changed, r.body, r.recipients = true, o.HasBody, o.Recipients; r.State == mail.SendSent && before != mail.SendSent {
 				l.received = append(l.received, mailed{SendKey: mail.SendKey{Message: o.Message, Number: o.Number}, event: journey.MailReceived, millis: o.TimeMillis, place: o.Place})
+				l.counts = append(l.counts, mailCount(r.Journey, r.Step, journey.MailReceived, o.TimeMillis)...)
 			}
 			l.attempt(&o.Outcome)
 		case mail.RecordedLate:
@@ -220,7 +222,7 @@ func (t *txn) lockLedger(ctx context.Context, keys []mail.SendKey, l *ledger) er
 		err := t.each(ctx, statement, args, func(scan scanner) error {
 			r := &ledgerRow{stored: true}
 			var state, class string
-			err := scan(&r.Message, &r.Number, &state, &class, &r.Attempts, &r.Route, &r.Reply, &r.Reason, t.store.instant(&r.UpdatedMillis), t.store.instant(&r.DueMillis), &r.Life)
+			err := scan(&r.Message, &r.Number, &state, &class, &r.Attempts, &r.Route, &r.Reply, &r.Reason, t.store.instant(&r.UpdatedMillis), t.store.instant(&r.DueMillis), &r.Life, &r.Journey, &r.Step)
 			r.State, r.Class = parseState(state), parseClass(class)
 			r.was, r.ended = r.State, r.Ended()
 			l.rows[mail.SendKey{Message: r.Message, Number: r.Number}] = r

@@ -124,6 +124,9 @@ func testMailFacts(t *testing.T, f *fixture) {
 	m.wantForwards(t, "6>3 event clicked "+sends[2].ID())
 	want(t, "facts in all", len(m.facts(t)), 4)
 
+	// Each is counted once, at the step of its journey.
+	m.wantMailCounts(t, "hello/clicked 1", "hello/opened 2", "hello/sent 6", "other/opened 1", "other/sent 1")
+
 	// Numbers of forwards are above all that the logs know, and go on from there.
 	last := int64(1) << 62
 	for i, above := range []map[int]int64{{6: last}, nil} {
@@ -139,6 +142,20 @@ func testMailFacts(t *testing.T, f *fixture) {
 		}
 		must(t, m.store.(user.Store).Forwarded(m.ctx, 6, 3, last))
 	}
+}
+
+// wantMailCounts checks what is counted of the mail of a journey.
+func (m *mailing) wantMailCounts(t *testing.T, want ...string) {
+	t.Helper()
+	const under = "journey/welcome/"
+	rows, err := m.store.(store.SeriesStore).Series(m.ctx, store.SeriesQuery{Days: true, ToMillis: sluice.MaxEventTimeMillis, Under: under, ByName: true, Whole: true, Limit: 100})
+	must(t, err)
+	var got []string
+	for _, r := range rows {
+		got = append(got, fmt.Sprintf("%s %d", strings.TrimPrefix(r.Name, under), r.Count))
+	}
+	slices.Sort(got)
+	wantAll(t, "counts of mail", got, want...)
 }
 
 // wantFirst checks when a send was opened and clicked first: after so many ms; 0: never.
