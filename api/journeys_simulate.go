@@ -18,7 +18,8 @@ const (
 	simulatedPeople     = 1000 // if nothing is said
 	maxSimulatedPeople  = 10_000
 	maxSimulatedDays    = 366
-	maxSimulatedFacts   = 500_000 // some 200 bytes each
+	maxSimulatedFacts   = 500_000   // some 200 bytes each
+	maxSimulatedBytes   = 128 << 20 // of values that are made up
 	maxSimulatedSeed    = 1_000_000
 	maxSimulatedWays    = 10
 	maxSimulatedTime    = 10 * time.Second
@@ -65,13 +66,13 @@ func (q *request) simulateJourney() (any, error) {
 	}
 	try.Plan, try.Document = of.Plan, of.Document
 	try.Caps, try.Control = q.Journeys.Caps, q.Journeys.Control
+	ctx, cancel := context.WithTimeoutCause(q.Context(), maxSimulatedTime, errSimulatedTooLong)
+	defer cancel()
 	in, err := try.Input()
 	if err != nil {
 		return nil, refusal(sluice.CodeInvalid, "%v", err)
 	}
 	in.MaxFollowing = maxSimulatedFacts
-	ctx, cancel := context.WithTimeoutCause(q.Context(), maxSimulatedTime, errSimulatedTooLong)
-	defer cancel()
 	o, err := simulate.Run(ctx, *in)
 	if errors.Is(err, errSimulatedTooLong) {
 		return nil, refusal(sluice.CodeTooLarge, "%v; take fewer people or days", errSimulatedTooLong)
@@ -85,7 +86,7 @@ func (q *request) simulateJourney() (any, error) {
 
 // wantedTry reads what the query says about a simulation.
 func (q *request) wantedTry() (try simulate.Try, err error) {
-	try = simulate.Try{From: q.s.clock.Now().UTC().Truncate(time.Second), Often: q.query.Get("often"), MaxHappenings: maxSimulatedFacts}
+	try = simulate.Try{From: q.s.clock.Now().UTC().Truncate(time.Second), Often: q.query.Get("often"), MaxHappenings: maxSimulatedFacts, MaxBytes: maxSimulatedBytes}
 	if text := q.query.Get("from"); text != "" {
 		if try.From, err = time.Parse(time.RFC3339, text); err != nil {
 			return try, refusal(sluice.CodeInvalid, "from is %.64q, want a time such as 2026-12-01T00:00:00Z", text)

@@ -79,6 +79,10 @@ func TestJourneySimulateIsBounded(t *testing.T) {
 	x.ask(t, "POST", "/other/simulate", welcomeJourney, 400, nil)
 	x.ask(t, "POST", "/other/simulate", "", 404, nil)
 	x.ask(t, "POST", "/welcome/simulate", strings.Replace(welcomeJourney, `"steps"`, `"stepz"`, 1), 400, nil)
+	long := `{"property":"a","is":"equals","value":"` + strings.Repeat("x", 60_000) + `"}` // people would have 366 MB of it
+	large := strings.Replace(welcomeJourney, `"signup"`, `"signup","where":`+long, 1)
+	x.ask(t, "POST", "/welcome/simulate?days=366", large, 400, nil)
+	x.ask(t, "POST", "/welcome/simulate?people=100", large, 200, nil)
 	x.s.simulations <- struct{}{}
 	x.ask(t, "POST", "/welcome/simulate", "", 503, nil)
 	<-x.s.simulations

@@ -222,16 +222,17 @@ type Habit struct {
 
 // body is that of the fact, with properties by chance.
 func (h *Habit) body(names []string, random *rand.Rand) string {
-	own := ""
+	var b strings.Builder
 	for _, name := range names {
 		if v := h.Properties[name][random.IntN(len(h.Properties[name]))]; v != "" {
-			own += "," + profile.Quoted(name) + ":" + v
+			b.WriteString("," + profile.Quoted(name) + ":" + v)
 		}
 	}
-	if own == "" {
+	if b.Len() == 0 {
 		return h.Fact.Body
 	}
-	if own = "{" + own[1:] + "}"; h.Fact.Kind == journey.FactPurchase {
+	own := "{" + b.String()[1:] + "}"
+	if h.Fact.Kind == journey.FactPurchase {
 		return strings.TrimSuffix(h.Fact.Body, "}") + `,"properties":` + own + "}"
 	}
 	return own

@@ -127,6 +127,7 @@ type Move struct {
 // second at which a mail is due comes before the mail.
 type runner struct {
 	in       *Input
+	over     func() error // whether the time for it is over
 	journey  *step.Journey
 	holding  *step.Journey // the same, but that people stay at message steps
 	now      time.Time
@@ -175,7 +176,7 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 	}
 	in.Happenings = slices.Clone(in.Happenings)
 	slices.SortStableFunc(in.Happenings, func(a, b Happening) int { return a.At.Compare(b.At) })
-	r := &runner{in: &in, journey: j, holding: j.Paused(), runRoom: math.MaxInt, records: make([]journey.Record, len(in.People)), profiles: make([]string, len(in.People)),
+	r := &runner{in: &in, over: func() error { return context.Cause(ctx) }, journey: j, holding: j.Paused(), runRoom: math.MaxInt, records: make([]journey.Record, len(in.People)), profiles: make([]string, len(in.People)),
 		contexts: make(map[int32]string), keeps: in.Plan.Context(), sampled: make(map[int32]*Way), counts: make(map[step.Count]int)}
 	for i := range in.People {
 		r.profiles[i] = in.People[i].Profile
@@ -192,19 +193,19 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 	r.prepareMail()
 	r.plan()
 	r.out.Room = func(want int) (int, error) { return max(min(want, r.room(r.now), r.runRoom), 0), nil }
-	if err := r.run(ctx); err != nil {
+	if err := r.run(); err != nil {
 		return nil, fmt.Errorf("simulate journey: %w", err)
 	}
 	return r.outcome(), nil
 }
 
-func (r *runner) run(ctx context.Context) error {
+func (r *runner) run() error {
 	for {
 		now, ok := r.moment()
 		if !ok || now.After(r.in.Until) {
 			return nil
 		}
-		if err := context.Cause(ctx); err != nil {
+		if err := r.over(); err != nil {
 			return err
 		}
 		if most := cmp.Or(r.in.MaxFollowing, MaxFollowing); r.reactions.made > most {
@@ -292,6 +293,11 @@ func (r *runner) move(some []int32, now time.Time, walk *step.Journey) error {
 func (r *runner) inBatches(all []int32, f func([]int32) error) error {
 	batch := make([]int32, 0, step.MaxPeople)
 	for n, i := range all {
+		if len(batch) == 0 { // all may be let in at one moment
+			if err := r.over(); err != nil {
+				return err
+			}
+		}
 		if r.sampled[i] != nil {
 			if err := f([]int32{i}); err != nil {
 				return err

@@ -228,6 +228,37 @@ func BenchmarkMonth(b *testing.B) {
 	b.ReportMetric(float64(len(in.Happenings)), "happenings")
 }
 
+// ending is a context that is over once it was asked so many times.
+type ending struct {
+	context.Context
+	left int
+}
+
+func (e *ending) Err() error {
+	if e.left--; e.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// It ends within a moment too, for everybody may be let in at one. What is told of the way
+// of one person is bounded.
+func TestOneMomentIsBounded(t *testing.T) {
+	p := compiled(t, "id: a\nentry: {when: {at: \"2026-12-01 09:00\"}}\nsteps:\n  - {id: m, message: {template: tour}}\n")
+	in := Input{Plan: p, From: monday, Until: monday.Add(7 * day), People: (&Crowd{People: 2000, SeenBefore: monday}).Make()}
+	if _, err := Run(&ending{context.Background(), 3}, in); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that its time is over", err)
+	}
+	p = compiled(t, "id: a\nentry: {when: {event: e}, again_after: 0s}\nsteps:\n  - {id: m, message: {template: tour}}\n")
+	in = Input{Plan: p, From: monday, Until: monday.Add(7 * day), People: in.People[:1], Samples: []int{0}}
+	for i := range MaxMoves {
+		in.Happenings = append(in.Happenings, Happening{At: monday.Add(time.Duration(i) * time.Minute), Fact: event("e", "")})
+	}
+	if o := simulated(t, in); o.Entered != MaxMoves || len(o.Ways[0].Moves) < MaxMoves || len(o.Ways[0].Moves) > MaxMoves+9 {
+		t.Errorf("%d have entered, and %d moves are told", o.Entered, len(o.Ways[0].Moves))
+	}
+}
+
 func contextWithCause(t *testing.T) (context.Context, context.CancelCauseFunc) {
 	t.Helper()
 	return context.WithCancelCause(t.Context())

@@ -32,8 +32,13 @@ type Try struct {
 	Caps    []journey.Cap
 	Control int // as in Input
 
-	MaxHappenings int // 0: the bound of that name
+	MaxHappenings int   // 0: the bound of that name
+	MaxBytes      int64 // of values that are made up; 0: MaxMadeUpBytes
 }
+
+// MaxMadeUpBytes bounds the values that are made up. A document may ask for many of 64 KiB,
+// and each person, and each thing that happens, has some of them.
+const MaxMadeUpBytes = 8 << 30
 
 // Presets of a Try.
 const (
@@ -56,8 +61,19 @@ func (t *Try) Input() (*Input, error) {
 	}
 	in := &Input{Plan: t.Plan, From: t.From, Until: t.From.AddDate(0, 0, cmp.Or(t.Days, PresetDays)), People: t.Real, Caps: t.Caps, Control: t.Control,
 		Reactions: Reactions{Opens: float64(t.Opens) / 100, Clicks: float64(t.Clicks) / 100, Seed: t.Seed}}
+	people := len(t.Real)
 	if t.Real == nil {
-		crowd := Crowd{People: cmp.Or(t.People, PresetPeople), Seed: t.Seed, SeenBefore: t.From, Attributes: m.Attributes, Events: m.Events, Products: m.Products}
+		people = cmp.Or(t.People, PresetPeople)
+	}
+	expected := 0.0 // things that people do
+	for i := range habits {
+		expected += habits[i].PerDay * float64(people) * in.Until.Sub(in.From).Hours() / 24
+	}
+	if err := t.bounded(people, expected, m); err != nil {
+		return nil, err
+	}
+	if t.Real == nil {
+		crowd := Crowd{People: people, Seed: t.Seed, SeenBefore: t.From, Attributes: m.Attributes, Events: m.Events, Products: m.Products}
 		in.People = crowd.Make()
 	}
 	for i := range min(MaxSamples, len(in.People)) {
@@ -66,16 +82,34 @@ func (t *Try) Input() (*Input, error) {
 	if t.Still {
 		return in, nil
 	}
-	most := cmp.Or(t.MaxHappenings, MaxHappenings)
-	expected := 0.0
-	for i := range habits {
-		expected += habits[i].PerDay * float64(len(in.People)) * in.Until.Sub(in.From).Hours() / 24
-	}
-	if expected > float64(most)*0.9 { // by chance it may be some more
-		return nil, fmt.Errorf("people: %d of them do some %.0f things in that time, at most %d are possible; take fewer people, days or times", len(in.People), expected, most*9/10)
-	}
 	in.Happenings = Happen(len(in.People), habits, in.From, in.Until, t.Seed)
 	return in, nil
+}
+
+// bounded refuses what would be too much, before any of it is made.
+func (t *Try) bounded(people int, expected float64, m *Mentioned) error {
+	bytes := 0.0
+	if t.Real == nil {
+		bytes += float64(people) * (bytesOf(m.Attributes) + float64(len(strings.Join(slices.Concat(m.Events, m.Products), "")))/2)
+	}
+	if !t.Still {
+		if most := cmp.Or(t.MaxHappenings, MaxHappenings); expected > float64(most)*0.9 { // by chance it may be some more
+			return fmt.Errorf("people: %d of them do some %.0f things in that time, at most %d are possible; take fewer people, days or times", people, expected, most*9/10)
+		}
+		bytes += expected * bytesOf(m.Properties)
+	}
+	if most := cmp.Or(t.MaxBytes, MaxMadeUpBytes); bytes > float64(most) {
+		return fmt.Errorf("people: the values that %d of them and what they do have, as rules ask for them, come to some %.0f MB, at most %d are possible; take fewer people, days or times", people, bytes/(1<<20), most>>20)
+	}
+	return nil
+}
+
+// bytesOf is how much one person, or thing that happens, has of values on average.
+func bytesOf(values map[string][]string) (bytes float64) {
+	for name, all := range values {
+		bytes += float64(len(name)) + float64(len(strings.Join(all, "")))/float64(len(all))
+	}
+	return bytes
 }
 
 // habitsOf have people do what a journey waits for, with the properties that its rules

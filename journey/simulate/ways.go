@@ -29,8 +29,14 @@ func (o *Outcome) KeepWays(most int) {
 	})
 }
 
+// MaxMoves bounds the way of a person that is told: what comes behind it is counted alone.
+const MaxMoves = 1000
+
 // note tells the way of a sample: the counts of one person, in the order of the way.
 func (r *runner) note(way *Way, person int32, before *journey.Record, now time.Time) {
+	if len(way.Moves) >= MaxMoves {
+		return
+	}
 	add := func(step, what, path string) { way.Moves = append(way.Moves, Move{now, step, what, path}) }
 	steps := r.in.Plan.Steps
 	at, after := int(before.Step), &r.records[person]
