@@ -212,6 +212,7 @@ func (w *why) leftOut(s *plan.PlanStep) {
 	if w.journey.SkipUntilMillis > 0 {
 		w.say("the journey was resumed at %s without the messages that were due by then", instantText(w.journey.SkipUntilMillis))
 	}
+	w.say("who comes to the step more than %s after its time gets none", time.Duration(s.Message.LatestSeconds)*time.Second)
 	fields := profileOfMail(w.person.Profile, s.Message.Group)
 	for _, reason := range fields.reasons(s.Message.Class == mail.ClassMarketing) {
 		w.say("%s", reason)

@@ -31,6 +31,11 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did, vari
 		return
 	}
 	now := moment.UnixMilli()
+	expires := c.dueMillis(in, p, now) + m.latestMillis
+	if expires < now {
+		c.out.NoMail(did.Step, step.LeftOut)
+		return
+	}
 	s := m.send
 	if m.with != nil {
 		s.Content = m.with.With(p.Given.Context)
@@ -39,7 +44,7 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did, vari
 	if s.User == "" {
 		s.User = p.ID.String()
 	}
-	s.AcceptedMillis, s.DueMillis, s.ExpiresMillis = now, now, now+m.latestMillis
+	s.AcceptedMillis, s.DueMillis, s.ExpiresMillis = now, now, expires
 	r := &c.out.Records[did.Person]
 	s.Journey, s.Step, s.Occurrence = in.id, v.walk.Plan().Steps[did.Step].ID, int(r.Occurrence)
 	s.Person, s.Variant = p.ID.Number, variant
@@ -56,6 +61,16 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did, vari
 	item := mail.AppendSend(nil, &s)
 	c.doubtful = append(c.doubtful, doubtful{s.Key(), item})
 	c.bytes += len(item)
+}
+
+// dueMillis is when a person was due who gets a mail: before a pause, or before nothing
+// moved for a while. Whose turn it is by the rate of the journey, or who comes by a fact, is
+// due now.
+func (c *change) dueMillis(in *inside, p *step.Person, now int64) int64 {
+	if c.second != 0 || p.EnteredAt != 0 || c.paced == in || p.Record.State != journey.StateInside {
+		return now
+	}
+	return min(int64(p.Record.Due)*1000, now)
 }
 
 // messageOf makes the id of a mail. It must never change: mail of before would be made a

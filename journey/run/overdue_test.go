@@ -110,3 +110,23 @@ func TestOverdueMailIsCancelled(t *testing.T) {
 		t.Errorf("%+v, %v", leave, err)
 	}
 }
+
+// Who was due for longer than latest gets no mail of the step, and goes on.
+func TestMessagesThatAreTooLateAreLeftOut(t *testing.T) {
+	b := newBed(t, 2)
+	b.publish(strings.Replace(late, "tags: first", "tags: first, latest: 2h", 1))
+	b.enterAll(2)
+	b.passes(b.open())
+	b.putStatus("late", journey.StatusPaused, false)
+	b.clock.Move(5 * time.Hour)
+	b.putStatus("late", journey.StatusLive, false)
+	b.passes(b.open())
+	if f := b.read(); len(b.mails("first")) != 0 || len(b.mails("second")) != 2 || f.counts["journey/late/first/left_out"] != 2 || f.counts["journey/late/first/passed"] != 2 {
+		t.Errorf("%d got a mail that was too late, %d the next, counted %v", len(b.mails("first")), len(b.mails("second")), f.counts)
+	}
+	for _, s := range b.sends() {
+		if late := s.ExpiresMillis - s.AcceptedMillis; late > 3*24*time.Hour.Milliseconds()-(3*time.Hour).Milliseconds() {
+			t.Errorf("a mail may leave for %d ms, want three days after it was due", late)
+		}
+	}
+}
