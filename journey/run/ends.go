@@ -38,7 +38,7 @@ func (x *Passed) end(ctx context.Context, left []map[int64][]int) error {
 	}
 	now := x.Clock.Now()
 	since := make(map[versionKey]time.Time)
-	due := make(map[int64][]int)
+	due := make(map[versionKey]bool)
 	for key, partitions := range said {
 		if partitions < x.Partitions {
 			continue
@@ -48,11 +48,24 @@ func (x *Passed) end(ctx context.Context, left []map[int64][]int) error {
 			since[key] = before
 		}
 		if now.Sub(since[key]) >= endAfter {
-			due[key.journey] = append(due[key.journey], key.version)
+			due[key] = true
 		}
 	}
-	x.since = since
-	for journey, versions := range due {
+	if x.since = since; len(due) == 0 {
+		return nil
+	}
+	// Where no version is left nobody moves, and the checkpoints say the same for ever.
+	used, err := x.Journeys.VersionsInUse(ctx)
+	if err != nil {
+		return err
+	}
+	ending := make(map[int64][]int)
+	for i := range used {
+		if v := &used[i]; due[versionKey{v.Journey, v.Version}] {
+			ending[v.Journey] = append(ending[v.Journey], v.Version)
+		}
+	}
+	for journey, versions := range ending {
 		if err := x.Journeys.EndVersions(ctx, journey, versions, now.UnixMilli()); err != nil {
 			return err
 		}

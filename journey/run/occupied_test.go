@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"sluice/flow"
 	"sluice/journey"
+	"sluice/store"
 )
 
 // other opens the second partition.
@@ -153,6 +155,17 @@ func TestAPartitionCorrectsWhatRedisSays(t *testing.T) {
 	b.want("while it is the only one", b.endNow(b.ends()), "1/1")
 }
 
+// countingEnds counts how often versions are ended.
+type countingEnds struct {
+	store.JourneyStore
+	ends int
+}
+
+func (c *countingEnds) EndVersions(ctx context.Context, journey int64, versions []int, millis int64) error {
+	c.ends++
+	return c.JourneyStore.EndVersions(ctx, journey, versions, millis)
+}
+
 // Of a journey that was stopped all versions end. Nobody asks for facts then, and mail of
 // it is cancelled still.
 func TestAStoppedJourneyEnds(t *testing.T) {
@@ -181,7 +194,13 @@ steps:
 		b.passes(p)
 		b.mustSave(p)
 	}
-	b.want("of a stopped journey", b.endNow(b.ends()), "")
+	x, counting := b.ends(), &countingEnds{JourneyStore: b.store}
+	x.Journeys = counting
+	b.want("of a stopped journey", b.endNow(x), "")
+	b.want("and later", b.endNow(x), "") // no partition moves people any more: checkpoints stay
+	if counting.ends != 1 {
+		t.Errorf("the versions of one journey ended %d times", counting.ends)
+	}
 	if names, err := b.store.Registered(t.Context()); err != nil || names.Any() {
 		t.Errorf("facts are written of %+v, %v", names.Names(), err)
 	}
