@@ -127,6 +127,7 @@ func (r *run) checkKinds(bench string) error {
 
 // runJourney is `sluice-bench journey`.
 func runJourney(ctx context.Context, r *run) (err error) {
+	sluice.WriteNewForms() // nobody moves before mails can say of which journey they are
 	users := pick(r, int64(journeyUsers), journeyUsersQuick)
 	if r.users > 0 {
 		users = int64(r.users)

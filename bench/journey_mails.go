@@ -73,7 +73,6 @@ func journeyOfMails(ctx context.Context, e *env, db database, kind string) error
 		return err
 	}
 	defer stop()
-	sluice.WriteNewForms() // mails say of which journey they are, and are asked about
 	for _, part := range []struct {
 		id, label string
 		make      func(*mailsBench, context.Context) (stop func(), err error)
