@@ -64,7 +64,7 @@ func (b *bed) endAnywhereBy(random *rand.Rand) (ended int) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		p := b.open()
+		p, err := b.tryOpen()
 		for !done && err == nil {
 			var worked bool
 			worked, err = p.pass(b.Context())
