@@ -14,7 +14,7 @@ const (
 	rateFor = time.Second
 
 	// rateEvery is how often they are asked for at most, ratedPeople how many of them.
-	rateEvery   = 50 * time.Millisecond
+	rateEvery   = 90 * time.Millisecond
 	ratedPeople = 2048
 
 	// rateSpread keeps partitions that wait for one token from asking in the same order
