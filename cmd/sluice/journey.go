@@ -37,7 +37,7 @@ describes the document that a journey is; a FILE is YAML, or JSON if its name en
     sluice journey list             all of them; --archived: archived ones too
     sluice journey show ID          its draft as JSON, which apply takes; --version N: that version
     sluice journey status ID        how many entered, wait at, passed and left each step
-    sluice journey people ID        who is in it, by internal id; --step S: who is at that step
+    sluice journey people ID        who is in it; --step S: who is at that step
     sluice journey why ID           why --user U did or did not get mail of it, or of --step S
 
 People who are inside keep their version when another is published. Running programs

@@ -59,7 +59,7 @@ func TestJourneyCommand(t *testing.T) {
 	if got := mustRun(t, s.dir, "journey", "status", "hello").stdout; !strings.HasPrefix(got, "journey hello is live, version 1, 1 in use\nsoon  entered 1  waiting 0  passed 1  exited 0\nmail  ") {
 		t.Error(got)
 	}
-	if got := mustRun(t, s.dir, "journey", "people", "hello", "--step", "long").stdout; strings.Count(got, "\n") != 1 || !strings.Contains(got, "inside  long") {
+	if got := mustRun(t, s.dir, "journey", "people", "hello", "--step", "long").stdout; strings.Count(got, "\n") != 1 || !strings.Contains(got, "  u-7  inside  long") {
 		t.Errorf("people: %q", got)
 	}
 	if got := mustRun(t, s.dir, "journey", "why", "hello", "--user", "u-7", "--step", "mail").stdout; !strings.Contains(got, "is at step long") || !strings.Contains(got, "went on from step mail") {

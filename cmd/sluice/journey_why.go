@@ -8,6 +8,7 @@ import (
 	"sluice/flow"
 	"sluice/journey/desk"
 	"sluice/user"
+	"sluice/user/profile"
 )
 
 // journeyWhy says why somebody did or did not get mail of a journey.
@@ -84,9 +85,33 @@ func (c *call) readsPlaces(ctx context.Context, d *desk.Desk) error {
 	return nil
 }
 
+// externalIDs are those of people; "-": there is none.
+func externalIDs(ctx context.Context, users user.Store, people []desk.Person) (map[user.ID]string, error) {
+	names := make(map[user.ID]string, len(people))
+	ids := make([]user.ID, len(people))
+	for i := range people {
+		ids[i] = people[i].ID
+		names[ids[i]] = "-"
+	}
+	if len(ids) == 0 {
+		return names, nil
+	}
+	found, err := users.Users(ctx, user.Query{IDs: ids})
+	for _, id := range ids {
+		if p, bad := profile.Parse(found.Users[id].Profile); bad == nil && p.ExternalID != "" {
+			names[id] = p.ExternalID
+		}
+	}
+	return names, err
+}
+
 // journeyPeople lists who is in a journey, all pages of them.
 func (c *call) journeyPeople(ctx context.Context, d *desk.Desk, id string) error {
 	if err := c.readsPlaces(ctx, d); err != nil {
+		return err
+	}
+	db, err := c.store(ctx)
+	if err != nil {
 		return err
 	}
 	asked := desk.PeopleAsked{Step: c.given.text("step"), Limit: desk.MaxPeoplePage}
@@ -95,8 +120,12 @@ func (c *call) journeyPeople(ctx context.Context, d *desk.Desk, id string) error
 		if err != nil {
 			return err
 		}
+		names, err := externalIDs(ctx, db, people)
+		if err != nil {
+			return err
+		}
 		for _, p := range people {
-			line := fmt.Sprintf("%s  %s  %s  entered %s", p.ID, p.State, safeText(p.Step), keyTime(p.Entered))
+			line := fmt.Sprintf("%s  %s  %s  %s  entered %s", p.ID, safeText(names[p.ID]), p.State, safeText(p.Step), keyTime(p.Entered))
 			if p.DueMillis > 0 {
 				line += "  until " + keyTime(p.DueMillis)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"sluice/journey"
 	"sluice/journey/plan"
+	"sluice/user/profile"
 )
 
 // Try is a simulation as people ask for it: what is not said is made up.
@@ -126,7 +127,34 @@ func habitsOf(p *plan.Plan, m *Mentioned) (habits []Habit) {
 		}
 		habits = append(habits, Habit{Fact: journey.Fact{Kind: journey.FactPurchase, Name: name, Body: `{"currency":"EUR","price":10}`}, PerDay: perDay})
 	}
+	for i := range p.Entry.When {
+		if on := &p.Entry.When[i]; on.Kind == plan.OnAPI {
+			habits = append(habits, Habit{Fact: journey.Fact{Name: "api"}, PerDay: perDay, Properties: m.Properties})
+		} else if f, ok := change(on); ok {
+			habits = append(habits, Habit{Fact: f, PerDay: perDay})
+		}
+	}
 	return habits
+}
+
+// change is a change of an attribute or a group that lets people in.
+func change(on *plan.On) (f journey.Fact, ok bool) {
+	from, to := cmp.Or(on.From, "null"), on.To
+	switch on.Kind {
+	case plan.OnAttribute:
+		to = cmp.Or(to, `"another"`)
+		f.Kind = journey.FactAttributes
+	case plan.OnGroup:
+		from, to = "null", profile.Quoted(cmp.Or(to, "subscribed"))
+		f.Kind = journey.FactGroups
+	default:
+		return f, false
+	}
+	for _, name := range slices.Backward(on.Path) {
+		from, to = "{"+profile.Quoted(name)+":"+from+"}", "{"+profile.Quoted(name)+":"+to+"}"
+	}
+	f.Name, f.Body = on.Name, "{"+profile.Quoted(on.Name)+":["+from+","+to+"]}"
+	return f, true
 }
 
 // often takes over how often people do what.
@@ -143,7 +171,7 @@ func often(text string, habits []Habit) error {
 		}
 		i := slices.IndexFunc(habits, func(h Habit) bool { return h.Fact.Name == strings.TrimSpace(name) })
 		if i < 0 {
-			return fmt.Errorf("often: the journey asks for no event and no product %.64q", name)
+			return fmt.Errorf("often: the journey asks for no event and no product %.64q, and nothing of that name lets people in", name)
 		}
 		habits[i].PerDay = n / 30
 	}
