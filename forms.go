@@ -61,10 +61,10 @@ func ParseForms(text string) (f Forms) {
 // tests of upgrades (PretendNext): a kind that no other program knows.
 const ItemNext = newestItem + 1
 
-// JourneyForms are what journeys write: mail that says of which journey it is, and
-// updates of people who enter, move to another partition, or open mail. They stay as they
+// JourneyForms are what journeys write: mail that says of which journey it is, contexts,
+// and updates of people who enter, move to another partition, or open mail. They stay as they
 // are; nobody moves where they may not be written.
-var JourneyForms = Forms{Item: ItemKnown, Update: 15, Scripts: 2}
+var JourneyForms = Forms{Item: ItemContext, Update: 15, Scripts: 2}
 
 // mayWrite are the newest forms that this program may write; nil: it has not heard yet.
 var mayWrite atomic.Pointer[Forms]
