@@ -163,7 +163,9 @@ func (g *Gate) lookNow(ctx context.Context, l *gateLook) time.Duration {
 		g.again = 0
 		g.asked, g.published, g.journeys = began, published, journeys
 	}
-	l.journeys, l.err = journeys, err
+	if l.journeys, l.err = journeys, err; err == nil && time.Since(began) > gateWait {
+		l.err = errGateSlow // it is old: a journey may have been stopped since. The next look is quick
+	}
 	close(l.done)
 	return g.again
 }

@@ -124,3 +124,32 @@ func TestAGateIsNotKeptByASlowDatabase(t *testing.T) {
 		<-time.After(10 * time.Millisecond)
 	}
 }
+
+// What a slow look has found is old, and nobody who waits for it has mail leave by it.
+func TestAGateGivesNoOldAnswer(t *testing.T) {
+	b := newBed(t, 1)
+	b.publish(leaving)
+	s := slowStore{b.store, make(chan slowCall)}
+	g := b.gateOf(s)
+	g.loader.Journeys = s
+	for _, slow := range []bool{true, false} {
+		l, looked := &gateLook{done: make(chan struct{})}, make(chan struct{})
+		go func() {
+			g.lookNow(t.Context(), l)
+			close(looked)
+		}()
+		began := time.Now()
+		(<-s.calls).answer <- nil
+		if slow {
+			load := <-s.calls
+			for time.Since(began) <= gateWait {
+				<-time.After(10 * time.Millisecond)
+			}
+			load.answer <- nil
+		}
+		<-looked
+		if got := errors.Is(l.err, errGateSlow); got != slow {
+			t.Errorf("slow: %t: the look says %v", slow, l.err)
+		}
+	}
+}
