@@ -9,10 +9,11 @@ import (
 	"sluice/flow"
 )
 
-// Partitions whose people wait for the tokens of one journey all get some: none asks first
-// each time.
+// Partitions whose people wait for the tokens of one journey all get some: none takes
+// what was saved up at once, or asks first each time.
 func TestPartitionsShareARate(t *testing.T) {
 	const partitions, tokens, least = 8, 400, 10
+	const most = 6000 / 60 / 10 // what comes in in a tenth of a second
 	b := newBed(t, 0)
 	got := make([]int, partitions)
 	var sum atomic.Int64
@@ -25,6 +26,9 @@ func TestPartitionsShareARate(t *testing.T) {
 				if err := p.takeTokens(t.Context(), in, ratedPeople); err != nil {
 					t.Error(err)
 					return
+				}
+				if in.rate.tokens > most {
+					t.Errorf("partition %d gets %d tokens at once, want %d at most: others wait", i, in.rate.tokens, most)
 				}
 				got[i] += max(in.rate.tokens, 0)
 				sum.Add(int64(max(in.rate.tokens, 0)))
