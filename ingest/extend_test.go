@@ -17,7 +17,7 @@ var exampleBlock = regexp.MustCompile("(?s)```(?:go|sql) (\\S+)\n(.*?)```")
 // exampleAt says behind which line of a file that is there a piece is put; the lines
 // that it replaces begin as said.
 var exampleAt = map[string]struct{ behind, instead string }{
-	"batch.go":        {behind: "	ItemKnown   ItemKind = 10"},
+	"batch.go":        {behind: "	ItemContext ItemKind = 11"},
 	"store/facts.go":  {instead: "var FactTables []*FactTable"},
 	"ingest/kinds.go": {behind: "	sluice.ItemMarker:"},
 }
@@ -48,7 +48,7 @@ func TestTheExampleOfAFact(t *testing.T) {
 			text = inserted(t, filepath.Join(root, name), text, at.behind, at.instead)
 		}
 		if name == "batch.go" {
-			text = strings.Replace(text, "newestItem = ItemKnown", "newestItem = ItemVisit", 1)
+			text = strings.Replace(text, "newestItem = ItemContext", "newestItem = ItemVisit", 1)
 		}
 		file := filepath.Join(dir, fmt.Sprint(i))
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

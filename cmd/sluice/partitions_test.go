@@ -25,7 +25,7 @@ func TestPartitionsOfTheDatabase(t *testing.T) {
 	await(t, "the 4 of before are held", func() bool { return s.metric(t, `sluice_leases{role="store"}`) == 4 })
 	mustRun(t, dir, "sending", "show")
 	mustRun(t, dir, "sending", "purge", "--class", "marketing")
-	if r := sluiceRun(t, dir, "doctor"); strings.Contains(r.stdout+r.stderr, "set up for") || !strings.Contains(r.stdout, "leases, deployment,") {
+	if r := sluiceRun(t, dir, "doctor"); strings.Contains(r.stdout+r.stderr, "set up for") || !strings.Contains(r.stdout, "deployment, gaps, lag") {
 		t.Errorf("doctor:\n%s%s", r.stdout, r.stderr)
 	}
 	s.stop(t)

@@ -138,7 +138,7 @@ func strikeJourneyDesk(r *round) {
 		default:
 			r.ask(r.peers[0], "/v1/journeys/tour/pause", "", http.StatusOK)
 			r.rest(0, 1500*time.Millisecond)
-			r.ask(r.peers[1], "/v1/journeys/tour/resume", "", http.StatusOK)
+			r.ask(r.peers[1], "/v1/journeys/tour/resume?overdue=send", "", http.StatusOK)
 		}
 	}
 	r.journeys.pausedTo = time.Now()

@@ -256,6 +256,11 @@ func (f *fixture) fillJourneys(t *testing.T) {
 	must(t, err)
 	must(t, f.journeys(t).HoldJourneys(f.ctx, "because ä"))
 	f.publish(t, "a", journey.Names{Events: []string{"ä"}})
+	skipped, err := f.journeys(t).Journey(f.ctx, "a")
+	must(t, err)
+	skipped.SkipUntilMillis = 1_760_000_000_123
+	_, err = f.journeys(t).PutStatus(f.ctx, skipped)
+	must(t, err)
 	c, err := f.checkpoints(t).ClaimCheckpoint(f.ctx, 1)
 	must(t, err)
 	c, err = f.checkpoints(t).PutUnits(f.ctx, c, []store.Unit{aUnit(1, 33, 0, math.MaxUint64)})
