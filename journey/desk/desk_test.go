@@ -208,10 +208,16 @@ func TestVersionsInUseKeepTheirPlaces(t *testing.T) {
 		version int
 	}{{1, 0, 257}, {1, time.Minute, 257}, {1, 256 * time.Second, 1}, {2, 0, 2}, {0, 0, 256}} {
 		r := journey.Record{State: journey.StateFinished, Version: x.place, Entered: uint32(b.clock.Now().Add(-x.ago).Unix())}
-		v, err := of.Of(t.Context(), &r)
+		version, err := of.Number(t.Context(), &r)
 		b.ok(err)
-		if v.Version != x.version {
-			t.Errorf("who entered %s ago, by a version that ends in %d, was in version %d, want %d", x.ago, x.place, v.Version, x.version)
+		if version != x.version {
+			t.Errorf("who entered %s ago, by a version that ends in %d, was in version %d, want %d", x.ago, x.place, version, x.version)
+		}
+	}
+	of.Newest = 3 // the database has gone back
+	for place, want := range map[uint8]int{3: 3, 1: 1, 4: 0, 0: 0} {
+		if version, err := of.Number(t.Context(), &journey.Record{State: journey.StateInside, Version: place}); err != nil || version != want {
+			t.Errorf("behind version 3 a record of place %d is of version %d, want %d: %v", place, version, want, err)
 		}
 	}
 }

@@ -117,7 +117,7 @@ type stepNames struct {
 // name is the id of the step of a record; empty: its version has no such step.
 func (n *stepNames) name(ctx context.Context, r *journey.Record) (string, error) {
 	number, err := n.of.Number(ctx, r)
-	if err != nil {
+	if err != nil || number == 0 {
 		return "", err
 	}
 	ids, ok := n.read[number]

@@ -124,19 +124,23 @@ func (d *Desk) PlacesOf(ctx context.Context, id user.ID) ([]Place, error) {
 	return places, nil
 }
 
-func (d *Desk) place(ctx context.Context, id user.ID, j *store.Journey, r *journey.Record) (Place, error) {
-	p := Place{
+// place says where a record is. Of a version that the database has lost, because it has
+// gone back, the steps are not known.
+func (d *Desk) place(ctx context.Context, id user.ID, j *store.Journey, r *journey.Record) (p Place, err error) {
+	p = Place{
 		Journey: j.ID, Name: j.Name, Status: j.Status, State: r.State,
 		DueMillis: int64(r.Due) * 1000, Entered: int64(r.Entered) * 1000, Occurrence: int(r.Occurrence),
 	}
 	if !r.Waits() {
 		p.DueMillis = 0
 	}
-	v, err := d.versions(j).Of(ctx, r)
+	if p.Version, err = d.versions(j).Number(ctx, r); err != nil || p.Version == 0 {
+		return p, err
+	}
+	v, err := d.Database.Journeys.JourneyVersion(ctx, j.Number, p.Version)
 	if err != nil {
 		return p, err
 	}
-	p.Version = v.Version
 	doc, err := plan.ParseJSON(v.Document)
 	if err != nil {
 		return p, fmt.Errorf("read version %d of journey %s: %w", v.Version, j.ID, err)

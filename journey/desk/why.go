@@ -86,7 +86,7 @@ func (d *Desk) Why(ctx context.Context, id, stepID string, person user.Row) (*Wh
 	if err := w.stands(ctx); err != nil {
 		return nil, err
 	}
-	if at >= 0 && w.record.State != journey.StateControl {
+	if at >= 0 && w.record.State != journey.StateControl && (w.Place == nil || w.Place.Version != 0) {
 		err = w.step(ctx, at)
 	}
 	return &w.Why, err
@@ -109,7 +109,11 @@ func (w *why) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.Place, version = &place, place.Version
+		if w.Place = &place; place.Version != 0 {
+			version = place.Version
+		} else {
+			w.say("the person is in a version that the database has lost, because it has gone back; what follows is about version %d", version)
+		}
 		if w.branch, err = w.Ways(ctx, w.person.ID, w.journey.Number); err != nil {
 			return err
 		}
@@ -146,7 +150,10 @@ func (w *why) neverEntered(ctx context.Context) error {
 // stands says where the person is.
 func (w *why) stands(ctx context.Context) error {
 	p := w.Place
-	entered := instantText(p.Entered)
+	entered, at := instantText(p.Entered), "step "+p.Step
+	if p.Step == "" {
+		at = "a step that is not known"
+	}
 	switch p.State {
 	case journey.StateControl:
 		w.say("the person entered at %s and is in the control group, which gets nothing", entered)
@@ -155,15 +162,15 @@ func (w *why) stands(ctx context.Context) error {
 		if p.DueMillis > 0 {
 			until = "until " + instantText(p.DueMillis)
 		}
-		w.say("the person entered at %s and is at step %s %s", entered, p.Step, until)
+		w.say("the person entered at %s and is at %s %s", entered, at, until)
 		if p.Status == journey.StatusPaused {
 			w.say("the journey is paused: nobody goes on")
 		}
 	case journey.StateExited:
-		w.say("the person entered at %s and was taken out at step %s", entered, p.Step)
+		w.say("the person entered at %s and was taken out at %s", entered, at)
 		return w.takenOut(ctx)
 	default:
-		w.say("the person entered at %s and went to the end, by step %s", entered, p.Step)
+		w.say("the person entered at %s and went to the end, by %s", entered, at)
 	}
 	return nil
 }

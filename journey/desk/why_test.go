@@ -83,6 +83,7 @@ func TestWhy(t *testing.T) {
 	}{
 		"never":     {want: []string{"never entered", "event signed_up", "entry.who does not hold now", `"DE"`}},
 		"waits":     {record: at(2, journey.StateInside), taken: []int{1}, want: []string{"is at step wait until 2026-03-03T10:30:00Z"}},
+		"lost":      {record: journey.Record{State: journey.StateInside, Version: 4, Step: 90, Entered: 1_772_442_000}, step: "last", want: []string{"version that the database has lost", "is at a step that is not known until something happens"}},
 		"not yet":   {record: at(2, journey.StateInside), taken: []int{1}, step: "last", want: []string{"still to come"}},
 		"other way": {record: at(2, journey.StateInside), taken: []int{1}, step: "thanks", want: []string{"did not come to step thanks: it went from step fork by else", "does not hold now", `"free"`}},
 		"got it":    {record: at(2, journey.StateInside), taken: []int{0}, step: "thanks", want: []string{"went on from step thanks", "is waiting"}},

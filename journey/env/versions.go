@@ -23,7 +23,8 @@ type Versions struct {
 
 // Number returns the number of the version of a record. Of those that end in the same 8
 // bits it is the last one that people entered before the person did, or when. People
-// entered version N-256 only before N-255 was published, and N is younger than that.
+// entered version N-256 only before N-255 was published, and N is younger than that. 0:
+// it is one that the database has lost, because it has gone back.
 func (v *Versions) Number(ctx context.Context, r *journey.Record) (int, error) {
 	number := v.Newest - int(uint8(v.Newest)-r.Version)
 	for ; number > versionPlaces; number -= versionPlaces {
@@ -35,16 +36,7 @@ func (v *Versions) Number(ctx context.Context, r *journey.Record) (int, error) {
 			break
 		}
 	}
-	return max(number, 1), nil
-}
-
-// Of returns the version of a record.
-func (v *Versions) Of(ctx context.Context, r *journey.Record) (found store.JourneyVersion, err error) {
-	number, err := v.Number(ctx, r)
-	if err != nil {
-		return found, err
-	}
-	return v.Store.JourneyVersion(ctx, v.Journey, number)
+	return max(number, 0), nil
 }
 
 func (v *Versions) createdMillis(ctx context.Context, number int) (int64, error) {

@@ -3,6 +3,8 @@ package run
 import (
 	"maps"
 	"testing"
+
+	"sluice/journey"
 )
 
 // The control group of all journeys gets no marketing mail of any: the same people in
@@ -46,5 +48,39 @@ steps:
 	maps.DeleteFunc(withheld[5], func(to string, _ bool) bool { return withheld[10][to] })
 	if len(withheld[5]) > 0 {
 		t.Errorf("%d are among five percent and not among ten", len(withheld[5]))
+	}
+}
+
+// In a pause people convert who are inside, and who are in the control group of the
+// journey: else it would seem to work better than it does. Nobody enters again.
+func TestTheControlGroupConvertsInAPause(t *testing.T) {
+	const people = 200
+	b := newBed(t, people)
+	j := b.publish(`
+id: half
+entry: {when: {event: signup}, again_after: 0s}
+control: {percent: 50}
+steps:
+  - {id: wait, delay: {for: 1d}, next: a}
+  - {id: a, message: {template: x}}
+conversions: {name: bought, when: {purchase: "*"}, within: 7d}
+`)
+	b.enterAll(people)
+	b.passes(b.open())
+	b.status("half", journey.StatusPaused)
+	for n := int64(1); n <= people; n++ {
+		b.fact(uint64(people+2*n), n, journey.FactPurchase, "shoe", `{}`)
+		b.fact(uint64(people+2*n+1), n, journey.FactEvent, "signup", "")
+	}
+	b.passes(b.open())
+	f := b.read()
+	inside, held := f.counts["journey/half/converted/bought"], f.counts["journey/half/held_converted/bought"]
+	if inside+held != people || inside == 0 || held == 0 {
+		t.Errorf("%d converted, %d of the control group; want %d together", inside, held, people)
+	}
+	for number, r := range b.records(j) {
+		if r.Occurrence != 0 {
+			t.Fatalf("%d has entered again in a pause", number)
+		}
 	}
 }

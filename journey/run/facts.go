@@ -128,8 +128,11 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 		return err
 	}
 	v := in.current
-	if r.State == journey.StateInside || r.State == journey.StateWatching {
+	switch {
+	case r.State == journey.StateInside || r.State == journey.StateWatching:
 		v = in.versions[r.Version]
+	case r.State == journey.StateControl && v == nil:
+		v = in.versionOf(&r) // it converts in a pause as those do who are inside
 	}
 	if v == nil {
 		return nil // nobody enters any more
@@ -147,7 +150,7 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 		return err
 	}
 	person = one[0]
-	c.out.Room = c.roomOf(ctx, in, 0)
+	c.out.Room, c.out.Closed = c.roomOf(ctx, in, 0), in.current == nil
 	c.second = uint32(f.Place.Position.Major / 1000)
 	defer func() { c.second = 0 }()
 	changed, err := c.walkOf(in, v).Fact(&person, f, c.part.clock.Now(), c.out)

@@ -126,7 +126,7 @@ func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (
 		moved, err := j.insideFact(p, f, now, out)
 		return changed || moved, err
 	}
-	if changed || gone(f) || !j.MayEnter(p, now) {
+	if changed || gone(f) || out.Closed || !j.MayEnter(p, now) {
 		return changed, nil
 	}
 	for i := range j.p.Entry.When {

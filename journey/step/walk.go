@@ -126,6 +126,9 @@ type Result struct {
 	// all. It is for Enter, and Fact.
 	Room func(want int) (int, error)
 
+	// Closed: nobody enters by a fact.
+	Closed bool
+
 	at    [][]int32 // by step: who is there
 	texts []string
 	ids   []uint64
