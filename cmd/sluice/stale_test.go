@@ -70,6 +70,11 @@ func TestCutOffFromTheDatabaseNobodyUnsubscribedIsMailed(t *testing.T) {
 	await(t, "marketing mail is stopped", func() bool { return s.metric(t, "sluice_marketing_stopped") == 1 })
 	s.mailed(t, `{"from":"shop@example.com","subject":"s","text":"t","to":["ann@example.com","bob@example.com"],"class":"marketing"}`)
 	await(t, "the mail is in its lanes", func() bool { return ledger(mail.SendWaiting) == 2 })
+	// The store has heard of its commits: cut off within one, its session is over, and
+	// what comes into the logs waits for the database.
+	for _, log := range []string{`sluice_log_batches{partition="0"}`, `sluice_log_batches{partition="1"}`} {
+		await(t, "all is stored", func() bool { return s.sample(t, log) <= 0 }) // -1: nothing was ever in it
+	}
 	proxy.Refuse(true)
 	proxy.Cut()
 	if _, err := other.Suppress(t.Context(), []mail.Suppression{{Entry: "ann@example.com", Reason: mail.SuppressUnsubscribe, Scope: mail.ScopeMarketing, TimeMillis: time.Now().UnixMilli()}}); err != nil {
