@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"sluice"
 	"sluice/api"
 )
 
@@ -15,6 +16,9 @@ const checkpointLate = 5 * time.Minute
 // journeyWarnings say what an operator has to know of journeys.
 func (e *core) journeyWarnings() (all []string) {
 	if e.moving != nil {
+		if !sluice.Writes(sluice.JourneyForms) {
+			all = append(all, "nobody moves in journeys: a program runs that does not read what journeys write, or redis was emptied some seconds ago; end the older programs")
+		}
 		if age := e.moving.Stats.Unwritten(); age > checkpointLate {
 			all = append(all, fmt.Sprintf("where people are in journeys was not written to the database for %s: if Redis is lost, steps of that time are taken again; the log says why", age.Round(time.Second)))
 		}

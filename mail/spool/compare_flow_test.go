@@ -295,25 +295,41 @@ func portOf(t *testing.T, r *servers.Redis) string {
 	return addr[len("127.0.0.1:"):]
 }
 
-// TestWhatWasOnTheWireIsRecordedAfterAMove: the mark of a mail that is on the wire
-// is lost with the master, and its replica has it waiting. What becomes of it is
-// recorded there, and it is not sent again.
-func TestWhatWasOnTheWireIsRecordedAfterAMove(t *testing.T) {
+// onTheWire is an office on a Redis of its own, whose mails stay on the wire until move.
+type onTheWire struct {
+	*office
+	b    *bed
+	w    *wire
+	v    *valve
+	move func()
+}
+
+func newOnTheWire(t *testing.T) *onTheWire {
+	t.Helper()
 	server, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: filepath.Join(t.TempDir(), "r"), AppendFsync: "no"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Kill() })
-	b, moved := newBedOn(t, server.URL()), make(chan struct{})
-	w := newWire(func(*mail.Envelope, int) mail.Result {
+	moved := make(chan struct{})
+	x := &onTheWire{b: newBedOn(t, server.URL()), move: sync.OnceFunc(func() { close(moved) })}
+	x.w = newWire(func(*mail.Envelope, int) mail.Result {
 		<-moved
 		return mail.Result{Kind: mail.ResultSent}
 	})
-	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
-	v.open.Store(true)
-	o := b.startRoutes(v, nil)
-	move := sync.OnceFunc(func() { close(moved) })
-	t.Cleanup(move)
+	x.v = &valve{OneRoute: spooltest.OneRoute{Transport: x.w}}
+	x.v.open.Store(true)
+	x.office = x.b.startRoutes(x.v, nil)
+	t.Cleanup(x.move)
+	return x
+}
+
+// TestWhatWasOnTheWireIsRecordedAfterAMove: the mark of a mail that is on the wire
+// is lost with the master, and its replica has it waiting. What becomes of it is
+// recorded there, and it is not sent again.
+func TestWhatWasOnTheWireIsRecordedAfterAMove(t *testing.T) {
+	o := newOnTheWire(t)
+	b, w, v, move := o.b, o.w, o.v, o.move
 	o.inTheLedger(0, 1, mail.ClassMarketing)
 	b.eventually("it is on the wire", func() bool { return len(w.came()) == 1 })
 	v.open.Store(false)

@@ -1,35 +1,18 @@
 package spool_test
 
 import (
-	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/redis/rueidis"
 
 	"sluice/mail"
-	"sluice/test/servers"
-	"sluice/test/spooltest"
 )
 
 // TestWhatLeftBeforeAMoveIsSent: Redis goes back behind the mark of a mail that is on the
 // wire, and the mail that waits there is cancelled. It has left: the ledger says so.
 func TestWhatLeftBeforeAMoveIsSent(t *testing.T) {
-	server, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: filepath.Join(t.TempDir(), "r"), AppendFsync: "no"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Kill() })
-	b, moved := newBedOn(t, server.URL()), make(chan struct{})
-	w := newWire(func(*mail.Envelope, int) mail.Result {
-		<-moved
-		return mail.Result{Kind: mail.ResultSent}
-	})
-	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
-	v.open.Store(true)
-	o := b.startRoutes(v, nil)
-	move := sync.OnceFunc(func() { close(moved) })
-	t.Cleanup(move)
+	o := newOnTheWire(t)
+	b, w, v, move := o.b, o.w, o.v, o.move
 	id := o.inTheLedger(0, 1, mail.ClassMarketing)[0]
 	b.eventually("it is on the wire", func() bool { return len(w.came()) == 1 })
 	v.open.Store(false)
