@@ -173,7 +173,7 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 	s.free <- time.Time{}
 	forwarder, forwarding := newForwarder(s), make(chan error, 1)
 	go func() { // ends with the session
-		err := forwarder.run(fetch, partitions)
+		err := s.outlast(fetch, partitions[0], forwarder.run(fetch, partitions))
 		stop()
 		forwarding <- err
 	}()
@@ -185,7 +185,9 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 	}()
 	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(storeUnit) error) error {
 		return s.read(ctx, logs, reading, held, emit)
-	}, func(ctx context.Context, u storeUnit) error { return s.store(ctx, &u, forwarder) })
+	}, func(ctx context.Context, u storeUnit) error {
+		return s.outlast(fetch, partitions[0], s.store(ctx, &u, forwarder))
+	})
 	stop()
 	if failed := <-letting; err == nil {
 		err = failed
