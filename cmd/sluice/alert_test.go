@@ -116,9 +116,18 @@ func alertHeadings(t *testing.T) map[string]bool {
 // Each alert of the program is explained.
 func TestEveryAlertIsExplained(t *testing.T) {
 	headings := alertHeadings(t)
-	for _, kind := range []string{alert.Lag, alert.DeadLetters, alert.Gap, alert.Follower, alert.Disk, alert.InDoubt, alert.Ledger, alert.Domain, alert.Test} {
+	for _, kind := range alert.Kinds() {
 		if !headings["alert-"+kind] {
 			t.Errorf("docs/alerts.md has no heading alert-%s", kind)
 		}
+	}
+	interfaces, err := os.ReadFile("../../INTERFACES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := "`alert`: "; !strings.Contains(string(interfaces), list) {
+		t.Fatalf("INTERFACES.md has no line %q", list)
+	} else if told, _, _ := strings.Cut(strings.SplitN(string(interfaces), list, 2)[1], "."); len(strings.Split(told, ", ")) != len(alert.Kinds()) {
+		t.Errorf("INTERFACES.md lists the alerts %s; there are %v", told, alert.Kinds())
 	}
 }

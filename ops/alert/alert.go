@@ -28,6 +28,11 @@ const (
 	Test        = "test" // not a problem: somebody tries whether alerts arrive
 )
 
+// Kinds returns all kinds.
+func Kinds() []string {
+	return []string{Lag, DeadLetters, Gap, Follower, Disk, Domain, InDoubt, Ledger, Clock, Test}
+}
+
 // Problem is one thing that is wrong now.
 type Problem struct {
 	Kind    string `json:"kind"`

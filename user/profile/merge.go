@@ -11,6 +11,8 @@ import (
 // other's names become names of this user. Nothing is lost but what both had
 // and the other one's external id, which the caller keeps as a key.
 //
+// hand and absorb in user/users/apply.go call it, and move the keys.
+//
 // Two merges give the same profile in any order, as long as the others have no
 // attribute in common. For those that they have in common, the first one wins.
 // Changes of this user count as had, whenever they came.
