@@ -179,7 +179,7 @@ func (c *brazeCall) answer() (done braze.Reply, err error) {
 		return done, &tooFast{after: c.taken.Wait}
 	}
 	if !who.May(c.e.Permission) {
-		return done, refusal(sluice.CodeForbidden, braze.AccessDenied)
+		return braze.Lacks(c.e.Permission), nil
 	}
 	if c.e.Limit != braze.LimitNone {
 		if err := s.rates.admit(who); err != nil {

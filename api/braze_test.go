@@ -96,7 +96,7 @@ func TestBrazePermissions(t *testing.T) {
 		for name, want := range map[string]called{
 			"none":  {401, nil, `{"message":"Invalid API key: "}`},
 			"wrong": {401, nil, `{"message":"Invalid API key: wr\"ong-key"}`},
-			"lacks": {403, nil, `{"message":"Access Denied"}`},
+			"lacks": {403, nil, `{"message":"Access Denied","errors":["the key has no permission ` + string(e.Permission) + "; `sluice key create --permission` gives it, or braze for all of these calls\"]}"},
 			"has":   {0, nil, ""},
 		} {
 			got := answers[name]

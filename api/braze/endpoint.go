@@ -164,6 +164,12 @@ const (
 	RateLimited  = "Rate Limited"
 )
 
+// Lacks is the reply to a call for which a key has no permission. Clients look for the
+// message; people read which permission it is.
+func Lacks(p key.Permission) Reply {
+	return reply(http.StatusForbidden, fatal{AccessDenied, []string{"the key has no permission " + string(p) + "; `sluice key create --permission` gives it, or braze for all of these calls"}})
+}
+
 // InvalidKey is the body of a 401, which says the key that was sent, or the
 // beginning of it. It is never to be logged.
 func InvalidKey(sent string) []byte {

@@ -84,7 +84,7 @@ func commands() []command {
 		{name: "export", args: "events | series | users", line: "write events, series or users out as lines", long: exportLong, setting: true, loads: true, flags: exportFlags, run: runExport},
 		{name: "config", args: "[show]", line: "print the commented configuration", long: configLong, setting: true, run: runConfig},
 		{name: "version", line: "print the version", long: "Prints the version, the revision it was built from, and Go's version.", bare: true, run: runVersion},
-		{name: "help", args: "[COMMAND]", line: "explain a command", long: "Explains a command, or lists them all. `sluice COMMAND -h` is the same.", run: runHelp},
+		{name: "help", args: "[COMMAND]", line: "explain a command", long: "Explains a command, or lists them all. `sluice COMMAND -h` is the same;\n`sluice COMMAND --help-all` lists rare flags and those of the configuration, too.", run: runHelp},
 	}
 }
 
@@ -142,7 +142,7 @@ func (m *Main) dispatch(ctx context.Context) error {
 		return usageError{fmt.Errorf("%s: %w", cmd.name, err)}
 	}
 	if c.given.help {
-		return writeHelp(m.Stdout, cmd)
+		return writeHelp(m.Stdout, cmd, c.given.helpAll)
 	}
 	return m.withSignals(ctx, c)
 }

@@ -58,7 +58,7 @@ func TestKeysAndConsent(t *testing.T) {
 		at := time.Now().Add(time.Duration(minutes) * time.Minute).UTC().Format(time.RFC3339)
 		s.accepted(t, 1, fmt.Sprintf(`{"event":%q,"email":%q,"time":%q}`, event, email, at), "Authorization", "Bearer "+key)
 	}
-	plain := strings.TrimSpace(mustRun(t, s.dir, "key", "create").stdout)
+	plain := strings.TrimSpace(mustRun(t, s.dir, "key", "create", "--name", "plain").stdout)
 	trusted := strings.TrimSpace(mustRun(t, s.dir, "key", "create", "--permission", "events:write,consent:write").stdout)
 	write(plain, "unsubscribed", "ann@example.com", -60)
 	s.suppressed(t, "ann@example.com", "marketing", `"reason":"unsubscribe"`)

@@ -365,7 +365,7 @@ func TestKeys(t *testing.T) {
 	dir := t.TempDir()
 	s := startServe(t, dir, "SLUICE_ROOT_KEY=")
 	made := mustRun(t, dir, "key", "create", "--name", "shop")
-	if other := mustRun(t, dir, "key", "create", "--data", t.TempDir()); !strings.Contains(other.stderr, "is it the right database?") || strings.Contains(made.stderr, "database") {
+	if other := mustRun(t, dir, "key", "create", "--name", "other", "--data", t.TempDir()); !strings.Contains(other.stderr, "is it the right database?") || strings.Contains(made.stderr, "database") {
 		t.Errorf("in a directory without a database: %s; with one: %s", other.stderr, made.stderr)
 	}
 	text := strings.TrimSpace(made.stdout)

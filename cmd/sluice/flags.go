@@ -17,6 +17,7 @@ type flagSpec struct {
 	value   string // what its value is called; empty: it takes none, or is true or false of a setting, where true may be left out
 	preset  string // the value without the flag
 	help    string
+	more    bool // only --help-all shows it
 	setting bool // it belongs to the configuration
 	check   func(string) error
 }
@@ -27,7 +28,9 @@ type given struct {
 	own      map[string]string
 	settings map[string]string // flags of the configuration
 	file     string            // --config
-	help     bool
+	help     bool              // -h, --help or --help-all
+	helpAll  bool
+	said     map[string]bool // flags of its own that were there, presets left out
 }
 
 // flagsOf returns all flags of a command, its own first.
@@ -53,7 +56,7 @@ func flagsOf(cmd command) []flagSpec {
 // parseArgs reads a command's arguments: --flag VALUE, --flag=VALUE, in any
 // place; behind -- nothing is a flag.
 func parseArgs(args []string, cmd command) (given, error) {
-	g := given{own: map[string]string{}, settings: map[string]string{}}
+	g := given{own: map[string]string{}, settings: map[string]string{}, said: map[string]bool{}}
 	specs := flagsOf(cmd)
 	for _, s := range specs {
 		if !s.setting && s.preset != "" {
@@ -67,8 +70,8 @@ func parseArgs(args []string, cmd command) (given, error) {
 			g.args = append(g.args, args...)
 			break
 		}
-		if arg == "-h" || arg == "--help" {
-			g.help = true
+		if arg == "-h" || arg == "--help" || arg == "--help-all" {
+			g.help, g.helpAll = true, arg == "--help-all"
 			return g, nil
 		}
 		if len(arg) < 2 || arg[0] != '-' {
@@ -126,7 +129,7 @@ func (g *given) take(arg string, rest []string, specs []flagSpec) ([]string, err
 	case name == "config":
 		g.file = value
 	default:
-		g.own[name] = value
+		g.own[name], g.said[name] = value, true
 	}
 	return rest, nil
 }

@@ -22,7 +22,7 @@ func runHelp(_ context.Context, c *call) error {
 		if err != nil {
 			return err
 		}
-		return writeHelp(c.main.Stdout, cmd)
+		return writeHelp(c.main.Stdout, cmd, false)
 	}
 	return usagef("help: explains one command at a time")
 }
@@ -36,8 +36,9 @@ func writeOverview(w io.Writer) {
 	fmt.Fprint(w, "\nStart with `sluice demo`. `sluice help COMMAND` explains one, `sluice config` prints every\nsetting. Exit codes: 0 done, 1 failed, 2 the command line is wrong.\n")
 }
 
-// writeHelp explains a command: usage, text, flags.
-func writeHelp(w io.Writer, cmd command) error {
+// writeHelp explains a command: usage, text, flags. What it needs is on one screen; all
+// adds rare flags, those of the configuration, and the sample of config.
+func writeHelp(w io.Writer, cmd command, all bool) error {
 	usage := "Usage: sluice " + cmd.name
 	if len(flagsOf(cmd)) > 0 {
 		usage += " [FLAGS]"
@@ -46,9 +47,27 @@ func writeHelp(w io.Writer, cmd command) error {
 		usage += " " + cmd.args
 	}
 	fmt.Fprintf(w, "%s\n\n%s\n", usage, strings.TrimSpace(cmd.long))
+	more := writeFlags(w, cmd, all)
+	switch {
+	case all && cmd.setting:
+		writeSettings(w, cmd)
+	case cmd.setting:
+		fmt.Fprintf(w, "\nThe configuration: --config FILE, without it ./sluice.yaml; --SETTING VALUE changes it.\n`sluice %s --help-all` lists these flags%s.\n", cmd.name, map[bool]string{true: ", and more of its own"}[more])
+	}
+	if cmd.name == "config" && all {
+		fmt.Fprint(w, "\nThe sample:\n\n")
+		return config.WriteSample(w)
+	}
+	return nil
+}
+
+// writeFlags lists the flags of a command that are its own, and reports whether there
+// are more.
+func writeFlags(w io.Writer, cmd command, all bool) (more bool) {
 	head := "\nFlags:\n"
-	for _, f := range flagsOf(cmd) {
-		if f.setting || f.name == "config" {
+	for _, f := range cmd.flags {
+		if f.more && !all {
+			more = true
 			continue
 		}
 		preset := ""
@@ -58,24 +77,20 @@ func writeHelp(w io.Writer, cmd command) error {
 		fmt.Fprint(w, head+hanging(fmt.Sprintf("  %-22s ", strings.TrimSpace("--"+f.name+" "+f.value)), f.help+preset))
 		head = ""
 	}
-	if cmd.setting {
-		head = "\nFlags of the configuration:\n"
-		width := 0
-		for _, f := range flagsOf(cmd) {
-			width = max(width, len(strings.TrimSpace("--"+f.name+" "+f.value)))
-		}
-		for _, f := range flagsOf(cmd) {
-			if f.setting || f.name == "config" {
-				fmt.Fprint(w, head+hanging(fmt.Sprintf("  %-*s ", width, strings.TrimSpace("--"+f.name+" "+f.value)), f.help))
-				head = ""
-			}
-		}
+	return more
+}
+
+// writeSettings lists the flags of the configuration.
+func writeSettings(w io.Writer, cmd command) {
+	settings := flagsOf(cmd)[len(cmd.flags):]
+	width := 0
+	for _, f := range settings {
+		width = max(width, len(strings.TrimSpace("--"+f.name+" "+f.value)))
 	}
-	if cmd.name == "config" {
-		fmt.Fprint(w, "\nThe sample:\n\n")
-		return config.WriteSample(w)
+	fmt.Fprint(w, "\nFlags of the configuration:\n")
+	for _, f := range settings {
+		fmt.Fprint(w, hanging(fmt.Sprintf("  %-*s ", width, strings.TrimSpace("--"+f.name+" "+f.value)), f.help))
 	}
-	return nil
 }
 
 // helpWidth is where the lines of a flag's explanation are broken.

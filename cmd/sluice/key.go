@@ -14,23 +14,42 @@ import (
 	"sluice/store/sqlstore"
 )
 
-const keyLong = `
+var keyLong = `
 Keys of the HTTP API. A request carries one: Authorization: Bearer slk_ID_SECRET. The
 database has only a hash of it, so a key is shown once, when it is made.
 
-    sluice key create --name shop    print a new key, and nothing else
+    sluice key create --name shop --permission events:write
+                                     print a new key, and nothing else
     sluice key list                  all of them, oldest first, revoked ones too
     sluice key revoke ID             for good; in force everywhere within 5 seconds
 
-Permissions: events:write, counters:write (post them), consent:write (with
-events:write: "subscribed" lifts what held mail back, and "complained" stops
-transactional mail too; without it neither does), series:read, segments:read,
-segments:write, templates:read, templates:write, journeys:read, journeys:write, journeys:enter,
-suppressions:read, suppressions:write, messages:send (hand in mail), optin:write
-(links to confirm, docs/consent.md), metrics:read (needed beyond loopback), admin
-(/debug/pprof); for the calls of Braze's REST API those of docs/braze.md:
-users.track, users.export.ids and so on. The root_key of the configuration has all of them.
+Permissions:
+` + permissionWords() + `
+With consent:write and events:write, "subscribed" lifts what held mail back, and
+"complained" stops transactional mail too; without it neither does. metrics:read is needed
+beyond loopback, admin for /debug/pprof. INTERFACES.md and docs/braze.md say what each
+allows. The root_key of the configuration has all of them.
 `
+
+// permissionWords lists all permissions in lines of 90 columns.
+func permissionWords() string {
+	ours, ofBraze := key.Words()
+	list := "  " + key.All + ": all of them"
+	for _, part := range []struct {
+		title string
+		words []string
+	}{{"", ours}, {key.Braze + ": all of the calls of Braze's REST API, or of these:", ofBraze}} {
+		line := "  " + part.title
+		for _, word := range part.words {
+			if len(line)+len(word) > 88 {
+				list, line = list+"\n"+line, "   "
+			}
+			line += " " + word
+		}
+		list += "\n" + line
+	}
+	return list
+}
 
 var keyFlags = []flagSpec{
 	{name: "name", value: "NAME", help: "create: what the key is for", check: keyName},
@@ -54,6 +73,8 @@ func runKey(ctx context.Context, c *call) error {
 		return usagef("key %s: takes no arguments, but %q is one", what, rest[0])
 	case what == "revoke" && len(rest) != 1:
 		return usagef("key revoke: want one ID; `sluice key list` shows them")
+	case what == "create" && !c.given.said["name"] && !c.given.said["permission"]:
+		return errKeyFor
 	}
 	store, err := c.openKeys(ctx, what == "create")
 	if err != nil {
@@ -94,6 +115,11 @@ func (c *call) migrateForKey(ctx context.Context, store *sqlstore.Store) error {
 	}
 	return store.Migrate(ctx)
 }
+
+// errKeyFor asks what a key is for, where nothing is said about it.
+var errKeyFor = usagef("key create: what is the key for? Say it with --name NAME, and with --permission what it may do: " +
+	"events:write (post events; this is what it may do if you say nothing), messages:send (hand in mail), braze (all calls of Braze's REST API), all, " +
+	"or others of `sluice help key`")
 
 func (c *call) keyCreate(ctx context.Context, db *sqlstore.Store, _ []string) error {
 	permissions, err := key.ParsePermissions(c.given.text("permission"))

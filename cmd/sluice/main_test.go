@@ -77,7 +77,11 @@ func await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// Every command explains itself, with all its flags, by `help X` and `X -h`.
+// helpLines is what a terminal shows.
+const helpLines = 40
+
+// Every command explains itself on one screen by `help X` and `X -h`, and with all its
+// flags by `X --help-all`.
 func TestHelpOfEveryCommand(t *testing.T) {
 	overview := mustRun(t, t.TempDir(), "help").stdout
 	for _, cmd := range commands() {
@@ -88,12 +92,19 @@ func TestHelpOfEveryCommand(t *testing.T) {
 		if !strings.HasPrefix(help, "Usage: sluice "+cmd.name) || len(strings.TrimSpace(cmd.long)) < 40 {
 			t.Errorf("%s is not explained:\n%s", cmd.name, help)
 		}
+		all := mustRun(t, t.TempDir(), cmd.name, "--help-all").stdout
 		for _, f := range flagsOf(cmd) {
-			if !strings.Contains(help, "  --"+f.name+" ") || f.help == "" {
+			if !strings.Contains(all, "  --"+f.name+" ") || f.help == "" {
 				t.Errorf("%s: --%s is not explained", cmd.name, f.name)
 			}
+			if told := strings.Contains(help, "  --"+f.name+" "); told == (f.more || f.setting || f.name == "config") {
+				t.Errorf("%s: --%s is in the short help: %v", cmd.name, f.name, told)
+			}
 		}
-		for line := range strings.Lines(help) {
+		if n := strings.Count(help, "\n"); n > helpLines {
+			t.Errorf("%s: %d lines of help, want %d at most: %s", cmd.name, n, helpLines, help)
+		}
+		for line := range strings.Lines(all) {
 			if len(line) > 100 {
 				t.Errorf("%s: a line of %d bytes: %s", cmd.name, len(line), line)
 			}
@@ -113,6 +124,7 @@ func TestUsageErrors(t *testing.T) {
 		{"help tial", "sluice: unknown command tial; did you mean tail?"},
 		{"serve --lisen x", "sluice: serve: unknown flag --lisen; did you mean --listen?"},
 		{"serve -listen x", "sluice: serve: unknown flag -listen; did you mean --listen?"},
+		{"key create", "sluice: key create: what is the key for? Say it with --name NAME"},
 		{"serve --root-key secret", "sluice: serve: unknown flag --root-key; known are"},
 		{"serve --listen", "sluice: serve: --listen wants a value: --listen VALUE"},
 		{"serve now", "sluice: serve: takes no arguments, but \"now\" is one"},
@@ -192,8 +204,8 @@ func TestFailures(t *testing.T) {
 func TestConfigCommand(t *testing.T) {
 	dir := t.TempDir()
 	sample := mustRun(t, dir, "config").stdout
-	if !strings.Contains(mustRun(t, dir, "help", "config").stdout, sample) {
-		t.Error("help config does not print the sample")
+	if !strings.Contains(mustRun(t, dir, "config", "--help-all").stdout, sample) {
+		t.Error("config --help-all does not print the sample")
 	}
 	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(sample+"\ndatabase: mysql://u:hunter2@h/d\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ var templateFlags = []flagSpec{
 	{name: "user", value: "EXTERNAL_ID", help: "preview, test: for this user"},
 	{name: "to", value: "ADDRESS", help: "test: where it goes"},
 	{name: "from", value: "ADDRESS", help: "test: whom it is from, if the template does not say it"},
-	{name: "part", value: "PART", help: "preview: subject, html or text alone, byte by byte, for a file or a pipe", check: oneOf("subject", "html", "text")},
+	{name: "part", value: "PART", help: "preview: subject, html or text alone, byte by byte", check: oneOf("subject", "html", "text")},
 }
 
 // templateWords are what can be done, and with how many arguments.

@@ -195,24 +195,52 @@ var Permissions = []struct {
 	{EmailSpamRemove, "post to /email/spam/remove"},
 }
 
-// ParsePermissions reads words separated by commas. Each must be in the table.
+// Words that stand for several permissions where a key is made. A key keeps those that
+// there are then: a later version gives it no more.
+const (
+	Braze = "braze" // all calls of Braze's REST API
+	All   = "all"
+)
+
+// ofBraze reports whether a permission is of a call of Braze's REST API: only those
+// have a dot.
+func (p Permission) ofBraze() bool { return strings.Contains(string(p), ".") }
+
+// Words returns the permissions of the table: our own, and those of calls of Braze's
+// REST API.
+func Words() (ours, braze []string) {
+	for _, row := range Permissions {
+		if row.Word.ofBraze() {
+			braze = append(braze, string(row.Word))
+		} else {
+			ours = append(ours, string(row.Word))
+		}
+	}
+	return ours, braze
+}
+
+// ParsePermissions reads words separated by commas. Each must be in the table, or be
+// Braze or All.
 func ParsePermissions(text string) ([]Permission, error) {
 	var all []Permission
 	for word := range strings.SplitSeq(text, ",") {
-		p := Permission(strings.TrimSpace(word))
-		known := []string{}
+		word = strings.TrimSpace(word)
 		found := false
 		for _, row := range Permissions {
-			known = append(known, string(row.Word))
-			found = found || row.Word == p
+			if word != All && string(row.Word) != word && (word != Braze || !row.Word.ofBraze()) {
+				continue
+			}
+			if found = true; !slices.Contains(all, row.Word) {
+				all = append(all, row.Word)
+			}
 		}
-		switch {
-		case p == "":
-			return nil, errors.New("a permission is empty; known are " + strings.Join(known, ", "))
-		case !found:
-			return nil, fmt.Errorf("unknown permission %q; known are %s", p, strings.Join(known, ", "))
-		case !slices.Contains(all, p):
-			all = append(all, p)
+		if !found {
+			ours, braze := Words()
+			known := fmt.Sprintf("known are %s (all of Braze's API), %s, %s, %s", Braze, All, strings.Join(ours, ", "), strings.Join(braze, ", "))
+			if word == "" {
+				return nil, errors.New("a permission is empty; " + known)
+			}
+			return nil, fmt.Errorf("unknown permission %q; %s", word, known)
 		}
 	}
 	return all, nil

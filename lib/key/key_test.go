@@ -1,6 +1,7 @@
 package key
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -59,6 +60,24 @@ func TestPermissions(t *testing.T) {
 		if words != tt.want || (err != nil) != (tt.wrong != "") || err != nil && !strings.Contains(err.Error(), tt.wrong) {
 			t.Errorf("%q: %v %v, want %q %q", tt.text, got, err, tt.want, tt.wrong)
 		}
+	}
+	ours, braze := Words()
+	for _, tt := range []struct {
+		text string
+		want []string
+	}{{"braze", braze}, {"all", append(slices.Clone(ours), braze...)}, {"braze,users.track", braze}, {"events:write,braze", append([]string{"events:write"}, braze...)}} {
+		var got []string
+		permissions, err := ParsePermissions(tt.text)
+		for _, p := range permissions {
+			got = append(got, string(p))
+		}
+		slices.Sort(got)
+		if want := slices.Sorted(slices.Values(tt.want)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v %v, want %v", tt.text, got, err, want)
+		}
+	}
+	if len(ours)+len(braze) != len(Permissions) || !slices.Contains(braze, "messages.send") || slices.Contains(braze, "messages:send") {
+		t.Errorf("our own permissions: %v; of Braze's API: %v", ours, braze)
 	}
 	root, some, none := Root(), NewIdentity("a", "b", []string{"later:word", "events:write"}), NewIdentity("a", "b", nil)
 	if !root.May(EventsWrite) || !some.May(EventsWrite) || none.May(EventsWrite) || some.May("x") {
