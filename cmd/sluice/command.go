@@ -45,8 +45,9 @@ type Main struct {
 // command is one row of the table below.
 type command struct {
 	name    string
-	args    string // what stands behind the flags
-	line    string // what it does, in a line
+	args    string   // what stands behind the flags
+	words   []string // what completion knows of it; nil: the small words of args
+	line    string   // what it does, in a line
 	long    string
 	setting bool // it takes the flags of the configuration
 	loads   bool // it works on the configuration, which is read before it runs
@@ -75,7 +76,7 @@ func commands() []command {
 		{name: "alert", args: "test", line: "send a test alert", long: alertLong, setting: true, loads: true, run: runAlert},
 		{name: "key", args: "create | list | revoke ID", line: "manage the keys of the HTTP API", long: keyLong, setting: true, loads: true, flags: keyFlags, run: runKey},
 		{name: "template", args: "list | put FILE | show|preview|test|archive ID | use ID VERSION", line: "manage templates of mails", long: templateLong, setting: true, loads: true, flags: templateFlags, run: runTemplate},
-		{name: "journey", args: "validate|diff|apply FILE | publish|pause|...|status ID | list", line: "write, check, publish and stop journeys", long: journeyLong, setting: true, loads: true, flags: journeyFlags, run: runJourney},
+		{name: "journey", args: "validate|diff|apply FILE | publish|pause|...|status ID | list", line: "write, check, publish and stop journeys", words: journeyActions(), long: journeyLong, setting: true, loads: true, flags: journeyFlags, run: runJourney},
 		{name: "suppression", args: "add|remove ENTRY... | list | check ADDRESS... | import FILE", line: "manage suppressions: addresses that are not mailed", long: suppressionLong, setting: true, loads: true, flags: suppressionFlags, run: runSuppression},
 		{name: "backup", args: "DIR|FILE", line: "write the tables and the logs to a file", long: backupLong, flags: backupFlags, setting: true, loads: true, run: runBackup},
 		{name: "restore", args: "FILE", line: "put a backup back", long: restoreLong, setting: true, flags: restoreFlags, run: runRestore},
@@ -83,6 +84,8 @@ func commands() []command {
 		{name: "spill", args: "list | replay FILE...", line: "show and replay events that were kept while Redis was away", long: spillLong, setting: true, loads: true, run: runSpill},
 		{name: "export", args: "events | series | users", line: "write events, series or users out as lines", long: exportLong, setting: true, loads: true, flags: exportFlags, run: runExport},
 		{name: "config", args: "[show]", line: "print the commented configuration", long: configLong, setting: true, run: runConfig},
+		{name: "completion", args: "bash | zsh | fish", line: "print what a shell completes commands by", long: completionLong, run: runCompletion},
+		{name: "man", line: "print the manual page", long: manLong, bare: true, run: runMan},
 		{name: "version", line: "print the version", long: "Prints the version, the revision it was built from, and Go's version.", bare: true, run: runVersion},
 		{name: "help", args: "[COMMAND]", line: "explain a command", long: "Explains a command, or lists them all. `sluice COMMAND -h` is the same;\n`sluice COMMAND --help-all` lists rare flags and those of the configuration, too.", run: runHelp},
 	}
@@ -130,7 +133,7 @@ func (m *Main) dispatch(ctx context.Context) error {
 	if name == "-h" || name == "--help" {
 		name = "help"
 	}
-	if name == "--version" {
+	if name == "--version" || name == "-v" {
 		name = "version"
 	}
 	cmd, err := findCommand(name)

@@ -89,11 +89,16 @@ var journeyWords = []struct {
 	{"why", "one ID", 1, (*call).journeyWhy},
 }
 
-func runJourney(ctx context.Context, c *call) error {
-	var words []string
+// journeyActions returns the words of journeyWords.
+func journeyActions() (words []string) {
 	for _, w := range journeyWords {
 		words = append(words, w.word)
 	}
+	return words
+}
+
+func runJourney(ctx context.Context, c *call) error {
+	words := journeyActions()
 	what, rest, err := c.word(words...)
 	if err != nil {
 		return err
