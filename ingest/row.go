@@ -177,7 +177,20 @@ func (m *RowMapper) fill(raw string, row []store.Cell) error {
 	if m.dedupe >= 0 {
 		return m.checkID(&row[m.dedupe])
 	}
+	if exact == [len(exact)]uint64{} && len(m.whole) == 0 && !slices.ContainsFunc(row, func(c store.Cell) bool { return c.Kind != store.CellNull }) {
+		return m.nothing()
+	}
 	return nil
+}
+
+// nothing refuses an element that fills no column: the row would say nothing, and
+// what the element says would be lost. A mapped field that is null fills its column.
+func (m *RowMapper) nothing() error {
+	names := make([]string, 0, len(m.columns))
+	for _, c := range m.columns {
+		names = append(names, c.Field)
+	}
+	return fmt.Errorf("none of the mapped fields is there: %s", strings.Join(names[:min(len(names), 10)], ", "))
 }
 
 // checkID refuses a row without an id of its own. A null counts as new each

@@ -44,18 +44,18 @@ func TestRowMapper(t *testing.T) {
 		{"a.b a", `{"a":{"b":{"c":1}}}`, []store.Cell{object(`{"c":1}`), object(`{"b":{"c":1}}`)}},
 		{"a.b.c", `{"a":{"b":{"c":"x"}}}`, []store.Cell{text("x")}},
 		{"a.b.c", `{"a":{"b.c":"y","b":{"c":"x"}}}`, []store.Cell{text("y")}},
-		{"a.b.c", `{"a":{"b.c":null,"b":{"c":"x"}}}`, []store.Cell{null}},
-		{"a.b.c", `{"a.b":{"c":"x"}}`, []store.Cell{null}},
+		{"a.b.c k", `{"k":1,"a":{"b.c":null,"b":{"c":"x"}}}`, []store.Cell{null, num("1")}},
+		{"a.b.c k", `{"k":1,"a.b":{"c":"x"}}`, []store.Cell{null, num("1")}},
 		{"a.b", `{"a.b":1,"a":{"b":2}}`, []store.Cell{num("1")}},
 		{"a.b", `{"a":{"b":2},"a.b":1}`, []store.Cell{num("1")}},
 		{"a.b", `{"a.b":null,"a":{"b":2}}`, []store.Cell{null}},
 		{"a.b", `{"a":{"b":2},"a":{"b":3}}`, []store.Cell{num("3")}},
-		{"a.b", `{"a":{"b":2},"a":{}}`, []store.Cell{null}},
+		{"a.b k", `{"k":1,"a":{"b":2},"a":{}}`, []store.Cell{null, num("1")}},
 		{"a.b", `{"a":{"b":1,"b":2}}`, []store.Cell{num("2")}},
-		{"a.b", `{"a":[{"b":2}]}`, []store.Cell{null}},
-		{"a.b", `{"a":"b"}`, []store.Cell{null}},
+		{"a.b k", `{"k":null,"a":[{"b":2}]}`, []store.Cell{null, null}},
+		{"a.b k", `{"k":1,"a":"b"}`, []store.Cell{null, num("1")}},
 		{". a. .a", `{"":{"":1,"a":2},"a":{"":3}}`, []store.Cell{num("1"), num("3"), num("2")}},
-		{"a", `{}`, []store.Cell{null}},
+		{"$ a", `{}`, []store.Cell{object(`{}`), null}},
 	} {
 		before := []store.Cell{text("before")}
 		// What lies behind the end of cells must not shine through.
@@ -64,6 +64,19 @@ func TestRowMapper(t *testing.T) {
 		if want := append(before, tt.want...); err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s of %s: got %v, %v, want %v", tt.fields, tt.raw, got, err, want)
 		}
+	}
+}
+
+// An element that fills no column is refused: its row would say nothing.
+func TestRowMapperOfNothing(t *testing.T) {
+	m := newMapper(t, "", "id", "shop.name")
+	for _, raw := range []string{`{}`, `{"ID":1,"name":"x"}`, `{"shop":{}}`, `{"shop":"x"}`} {
+		if got, err := m.Append(raw, nil); err == nil || err.Error() != "none of the mapped fields is there: id, shop.name" || len(got) > 0 {
+			t.Errorf("%s: %v, %v", raw, got, err)
+		}
+	}
+	if _, err := m.Append(`{"id":null}`, nil); err != nil {
+		t.Errorf("a field that is null is there: %v", err)
 	}
 }
 
