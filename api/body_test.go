@@ -33,6 +33,8 @@ func TestSplit(t *testing.T) {
 	}{
 		{` {"a":1} `, formJSON, []string{`{"a":1}`}, ""},
 		{"{\n\"a\":1\n}", formJSON, []string{"{\n\"a\":1\n}"}, ""},
+		{"{\"a\":1} \r\n\n {\"b\":2}\nx\n", formJSON, []string{`{"a":1}`, `{"b":2}`, "x"}, ""}, // one a line, whatever its type says
+		{"{\"a\":{\"b\":1}\n}\n{}", formJSON, []string{"{\"a\":{\"b\":1}\n}\n{}"}, ""},         // none, and no JSON either
 		{`[]`, formJSON, nil, ""}, {" [ \n] ", formJSON, nil, ""},
 		{`[{"a":[1,{"b":"],["}]} , {"c":"\"}"}]`, formJSON, []string{`{"a":[1,{"b":"],["}]}`, `{"c":"\"}"}`}, ""},
 		{`[1,null,"a,b"]`, formJSON, []string{"1", "null", `"a,b"`}, ""},

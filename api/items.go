@@ -18,7 +18,7 @@ const (
 )
 
 // formOf tells the form by the Content-Type. What says nothing in particular
-// (curl's own, text/plain, none) is taken for JSON.
+// (curl's own, text/plain, none) is taken for JSON, or for lines if split sees that it is.
 func formOf(contentType string) (form, error) {
 	if contentType == "" {
 		return formJSON, nil
@@ -51,7 +51,17 @@ func split(body string, f form, items []string) ([]string, error) {
 	if body[at] == '[' {
 		return splitArray(body, at+1, items)
 	}
+	if isLines(body[at:]) {
+		return splitLines(body, items)
+	}
 	return append(items, strings.Trim(body, " \t\r\n")), nil
+}
+
+// isLines reports whether a body that begins with an object has one a line. No JSON has
+// an object that ends with its line, and another that begins behind it.
+func isLines(body string) bool {
+	first, rest, more := strings.Cut(body, "\n")
+	return more && strings.HasSuffix(strings.TrimRight(first, " \t\r"), "}") && strings.HasPrefix(strings.TrimLeft(rest, " \t\r\n"), "{")
 }
 
 func splitLines(body string, items []string) ([]string, error) {
