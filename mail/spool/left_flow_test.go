@@ -1,6 +1,8 @@
 package spool_test
 
 import (
+	"database/sql"
+	"strings"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -26,6 +28,28 @@ func TestWhatLeftBeforeAMoveIsSent(t *testing.T) {
 	move()
 	b.eventually("it is sent", func() bool { return o.totals() == "sent 1" })
 	w.wantOnce(t)
+}
+
+// TestWhatLeftBeforeAMoveHasARow: Redis goes back behind the acceptance of a mail that is on
+// the wire, and the ledger never had its row. It has left: the ledger gets the row, sent.
+func TestWhatLeftBeforeAMoveHasARow(t *testing.T) {
+	o := newOnTheWire(t)
+	b := o.b
+	o.inTheLedger(0, 1, mail.ClassMarketing)
+	b.eventually("it is on the wire", func() bool { return len(o.w.came()) == 1 })
+	o.v.open.Store(false)
+	b.goBack("states", "marks", "lane:*", "waiting", "owed")
+	db := must(sql.Open("sqlite", "file:"+strings.TrimPrefix(b.database, "sqlite:")+"?_pragma=busy_timeout(20000)"))
+	defer db.Close()
+	for _, statement := range []string{"DELETE FROM sends", "DELETE FROM send_totals"} {
+		must(db.ExecContext(t.Context(), statement))
+	}
+	o.move()
+	b.eventually("it is sent", func() bool { return o.totals() == "sent 1" })
+	if dead := must(o.store.CountDeadLetters(t.Context())); dead != 0 {
+		t.Errorf("%d dead letters; want the outcome of a mail without a row to be known", dead)
+	}
+	o.w.wantOnce(t)
 }
 
 // goBack has Redis be another one, which has lost some keys of all partitions.

@@ -127,11 +127,16 @@ func (r *recorder) record(work context.Context, batch []finished) {
 // noteSent writes to the log what has left, where Redis has not taken all of a batch: it
 // has gone back behind marks, and what waited there has ended meanwhile, as by a cancel.
 // An outcome that was taken already changes nothing then, and sent wins (mail.SendRow.Record).
+// Where Redis went back behind the acceptance, too, the ledger may have no row. So the send
+// goes with its outcome: to a row that is there already it says nothing.
 func (r *recorder) noteSent(work context.Context, batch []finished) error {
 	var items []byte
 	for i := range batch {
 		f := &batch[i]
 		if o := f.verdict.outcome; o != nil && o.State == mail.SendSent && f.item.broken == nil && !f.given {
+			if !f.item.send.Doubted { // one in doubt has had a row for long
+				items = mail.AppendKnown(items, &f.item.send)
+			}
 			items = mail.AppendOutcome(items, o)
 		}
 	}
