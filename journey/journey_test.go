@@ -10,7 +10,7 @@ import (
 
 // The bytes of a record never change: checkpoints have them.
 func TestRecordBytes(t *testing.T) {
-	r := Record{Step: 0x0102, State: StateWatching, Version: 3, Due: 0x04050607, Entered: 0x08090a0b, Occurrence: 0x0c0d}
+	r := Record{Step: 0x02, Exits: 0x01, State: StateWatching, Version: 3, Due: 0x04050607, Entered: 0x08090a0b, Occurrence: 0x0c0d}
 	b := r.Append([]byte("x"))
 	if got, want := hex.EncodeToString(b[1:]), "0201020307060504"+"0b0a09080d0c0000"; got != want || len(b) != 1+RecordBytes {
 		t.Fatalf("a record is %s, want %s", got, want)
@@ -34,6 +34,31 @@ func TestRecordSharesBytes(t *testing.T) {
 		if err := again.Decode(r.Append(nil)); err != nil || again != r {
 			t.Errorf("%+v is read as %+v, %v", r, again, err)
 		}
+	}
+}
+
+// A record says of eight occurrences before its own whether the person was taken out.
+func TestHasExited(t *testing.T) {
+	exited := []bool{true, false, false, true, true, false, true, true, false, true, false}
+	var r Record
+	for i, out := range exited {
+		r = r.Again(uint32(i) + 1)
+		if int(r.Occurrence) != i || r.State != StateInside || r.Entered != uint32(i)+1 {
+			t.Fatalf("entered %d times before, the record is %+v", i, r)
+		}
+		if r.State = StateFinished; out {
+			r.Leave(Cause{Kind: CauseExit}, 1)
+		}
+		for before := range exited {
+			want := before <= i && i-before <= 8 && exited[before]
+			if got := r.HasExited(before); got != want {
+				t.Errorf("in occurrence %d, of %d: %v, want %v", i, before, got, want)
+			}
+		}
+	}
+	r.Occurrence = MaxOccurrence
+	if again := r.Again(7); again.Occurrence != MaxOccurrence || again.Exits != r.Exits {
+		t.Errorf("behind the last occurrence the record is %+v", again)
 	}
 }
 

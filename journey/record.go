@@ -8,12 +8,12 @@ import (
 // Record is where a person stands in a journey, in RecordBytes bytes. Package flow keeps
 // them, and takes one of zeros for none: a record has a state.
 //
-// Its form: step u16, state u8 (its upper 5 bits are Former), version u8, due u32,
+// Its form: step u8, Exits u8, state u8 (its upper 5 bits are Former), version u8, due u32,
 // entered u32, occurrence u16, rank and conversions u16; little-endian. Never change it:
 // blocks of records are kept in checkpoints too. A program that does not know Former
 // takes such a record for one of a newer program, and leaves it alone.
 type Record struct {
-	Step       uint16 // its index in the plan; of a person who is in none any more: the last one
+	Step       uint16 // its index in the plan, below MaxSteps; of a person who is in none any more: the last one
 	State      State
 	Version    uint8  // place in the journey's table of live versions
 	Due        uint32 // seconds since 1970; 0: it waits for no time. Of StateExited: see Left
@@ -30,6 +30,36 @@ type Record struct {
 	// Former is not 0 if the place was that of a user who was merged into this person:
 	// FormerMark of that user. The names of messages are that user's then.
 	Former uint8
+
+	// Exits has a bit for each of the occurrences before this one, the lowest for the
+	// last: whether the person was taken out of it. See HasExited.
+	Exits uint8
+}
+
+// MaxSteps is how many steps a record tells apart.
+const MaxSteps = 1 << 8
+
+// Again is the record of a person who enters once more, at a second.
+func (r *Record) Again(entered uint32) Record {
+	next := Record{State: StateInside, Entered: entered, Occurrence: r.Occurrence, Exits: r.Exits}
+	if r.State == StateNone || r.Occurrence == MaxOccurrence {
+		return next
+	}
+	next.Occurrence, next.Exits = r.Occurrence+1, r.Exits<<1
+	if r.State == StateExited {
+		next.Exits |= 1
+	}
+	return next
+}
+
+// HasExited reports whether the person was taken out of an occurrence: this one, or one of
+// the eight before it. Of older ones it is not known, and the answer is no.
+func (r *Record) HasExited(occurrence int) bool {
+	before := int(r.Occurrence) - occurrence
+	if before == 0 {
+		return r.State == StateExited
+	}
+	return before > 0 && r.Exits>>(before-1)&1 != 0
 }
 
 // FormerMark is what a record has of the user whose place it was, 1 to 31, of a number
@@ -111,8 +141,7 @@ func (r *Record) Waits() bool {
 
 // Append appends the record's bytes.
 func (r *Record) Append(dst []byte) []byte {
-	dst = binary.LittleEndian.AppendUint16(dst, r.Step)
-	dst = append(dst, byte(r.State)|r.Former<<stateBits, r.Version)
+	dst = append(dst, byte(r.Step), r.Exits, byte(r.State)|r.Former<<stateBits, r.Version)
 	dst = binary.LittleEndian.AppendUint32(dst, r.Due)
 	dst = binary.LittleEndian.AppendUint32(dst, r.Entered)
 	dst = binary.LittleEndian.AppendUint16(dst, r.Occurrence)
@@ -126,7 +155,7 @@ func (r *Record) Decode(b []byte) error {
 		return fmt.Errorf("decode record of a journey: want %d bytes, got %d", RecordBytes, len(b))
 	}
 	*r = Record{
-		Step: binary.LittleEndian.Uint16(b), State: State(b[2] & (1<<stateBits - 1)), Former: b[2] >> stateBits, Version: b[3],
+		Step: uint16(b[0]), Exits: b[1], State: State(b[2] & (1<<stateBits - 1)), Former: b[2] >> stateBits, Version: b[3],
 		Due: binary.LittleEndian.Uint32(b[4:]), Entered: binary.LittleEndian.Uint32(b[8:]),
 		Occurrence: binary.LittleEndian.Uint16(b[12:]),
 	}

@@ -31,8 +31,11 @@ const (
 	DefaultLatestDays   = 3
 )
 
-// A record has room for the number of each path.
-var _ = [journey.MaxRank - MaxPaths]struct{}{}
+// A record has room for the number of each path, and of each step.
+var (
+	_ = [journey.MaxRank - MaxPaths]struct{}{}
+	_ = [journey.MaxSteps - MaxSteps]struct{}{}
+)
 
 // Compile checks a document and makes a plan of it. The error is Problems, all that is
 // wrong, or one of env. The document is not changed.

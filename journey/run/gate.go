@@ -53,13 +53,14 @@ const (
 //
 // The invariants. Mail that could not be asked about waits. Only StateExited cancels, or
 // a journey that was stopped: who has gone a way to its end gets the last mail of it,
-// also if the person is inside once more by then. What is known of the journeys is at most
+// also if the person is inside once more by then. Mail belongs to its occurrence, and so
+// does the exit (journey.Record.HasExited). What is known of the journeys is at most
 // gateEvery old by this process's own clock: one that was frozen asks first. Run alone asks
 // the database, for callers wait gateWait at most: the windows of a partition go on while
 // it is slow, and the mail of journeys in them waits in later.
 //
-// The price. Who exits and enters again while a mail waits gets it: the record speaks of
-// the last occurrence alone. Between the question and the mark a few milliseconds pass; who leaves in
+// The price. A record says of eight occurrences before its own how they ended: mail of an
+// older one leaves. Between the question and the mark a few milliseconds pass; who leaves in
 // them gets the mail. A place that went to another user, with a merge, is not followed:
 // mail that was made before the merge leaves.
 //
@@ -261,7 +262,7 @@ func hasExited(raw *flow.Record, s *mail.Send) bool {
 	if r.Decode(raw[:]) != nil {
 		return false
 	}
-	return r.State == journey.StateExited && int(r.Occurrence) == s.Occurrence
+	return r.HasExited(s.Occurrence)
 }
 
 // exitedReason is the reason of a mail that was cancelled because its person has left.

@@ -66,8 +66,7 @@ func (b *bed) sends() (all []*mail.Send) {
 	}
 }
 
-// Mail of a journey leaves unless its person was taken out of that occurrence, or is in a
-// later one. It is asked about by its person's record alone, wherever that is: in a list,
+// Mail of a journey leaves unless its person was taken out of that occurrence. It is asked about by its person's record alone, wherever that is: in a list,
 // or in a block among others.
 func TestGate(t *testing.T) {
 	sluice.WriteNewForms()
@@ -125,6 +124,61 @@ entry: {when: {event: signup}}
 steps:
   - {id: mail, message: {template: x}, next: wait}
   - {id: wait, delay: {for: 30d}}
+`
+
+// Mail belongs to the occurrence that made it: who was taken out of that one does not get
+// it, also once the person is inside again, or has gone the way to its end by then.
+func TestGateOfWhoEntersAgain(t *testing.T) {
+	const signup, bought = "signup", "bought"
+	for _, x := range []struct {
+		name   string
+		facts  []string
+		cancel []bool // by occurrence
+	}{
+		{"inside", []string{signup}, []bool{false}},
+		{"out", []string{signup, bought}, []bool{true}},
+		{"inside again", []string{signup, bought, signup}, []bool{true, false}},
+		{"out again", []string{signup, bought, signup, bought}, []bool{true, true}},
+		{"inside a third time", []string{signup, bought, signup, bought, signup}, []bool{true, true, false}},
+		{"finished, and inside again", []string{signup, "done", signup}, []bool{false, false}},
+		{"out, finished, and inside again", []string{signup, bought, signup, "done", signup}, []bool{true, false, false}},
+		{"finished, out, and inside again", []string{signup, "done", signup, bought, signup}, []bool{false, true, false}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			b := newBed(t, 1)
+			b.publish(leavingAgain)
+			for i, name := range x.facts {
+				b.fact(uint64(i)+1, 1, journey.FactEvent, name, "")
+			}
+			b.passes(b.open())
+			sends := b.sends()
+			if len(sends) != len(x.cancel) {
+				t.Fatalf("%d mails, want %d", len(sends), len(x.cancel))
+			}
+			answers, err := b.gate().MayLeave(t.Context(), 0, sends)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, s := range sends {
+				want := mail.Leave{}
+				if x.cancel[s.Occurrence] {
+					want.Cancel = "exited again/mail"
+				}
+				if answers[i] != want {
+					t.Errorf("mail of occurrence %d: %+v, want %+v", s.Occurrence, answers[i], want)
+				}
+			}
+		})
+	}
+}
+
+const leavingAgain = `
+id: again
+entry: {when: {event: signup}, again_after: 0s}
+steps:
+  - {id: mail, message: {template: x}, next: wait}
+  - {id: wait, wait_for: {within: 30d, paths: [{name: done, when: {event: done}, next: exit}], otherwise: exit}}
+exit_when: {event: bought}
 `
 
 // Mail of a paused journey waits, and that of one that was stopped is cancelled. A process

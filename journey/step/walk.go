@@ -203,11 +203,7 @@ func (j *Journey) Enter(people []Person, now time.Time, out *Result) (entered in
 			continue
 		}
 		entered++
-		next := journey.Record{State: journey.StateInside, Entered: cmp.Or(people[i].EnteredAt, second(now)), Occurrence: r.Occurrence}
-		if r.State != journey.StateNone && r.Occurrence < journey.MaxOccurrence {
-			next.Occurrence++
-		}
-		out.Records[i] = next
+		out.Records[i] = r.Again(cmp.Or(people[i].EnteredAt, second(now)))
 		if j.p.Control > 0 && int(rule.Bucket(people[i].ID, "control/"+j.p.ID)) < j.p.Control {
 			out.Records[i].State = journey.StateControl
 			out.count(0, -1, Held)
