@@ -207,4 +207,5 @@ type Store interface {
 // Ledger says what mail was made (mail.SendStore).
 type Ledger interface {
 	SendRows(ctx context.Context, keys []mail.SendKey) ([]mail.SendRow, error)
+	UserSends(ctx context.Context, user user.ID, before mail.SendKey, limit int) ([]mail.SendRow, error)
 }

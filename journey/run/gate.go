@@ -61,8 +61,8 @@ const (
 //
 // The price. A record says of eight occurrences before its own how they ended: mail of an
 // older one leaves. Between the question and the mark a few milliseconds pass; who leaves in
-// them gets the mail. A place that went to another user, with a merge, is not followed:
-// mail that was made before the merge leaves.
+// them gets the mail. Who has taken over a place, and was taken out of the journey before,
+// gets the mail of before: the record speaks of the occurrences of that place.
 //
 // Mail that leaves more than quietAfter after it was made is asked about the hours without
 // mail again: the step has asked for the moment in which it was made.
@@ -229,18 +229,23 @@ func (g *Gate) MayLeave(ctx context.Context, partition int, sends []*mail.Send) 
 		}
 	}
 	for j, some := range asked {
-		numbers := make([]int64, len(some))
+		numbers, these := make([]int64, len(some)), make([]*mail.Send, len(some))
 		for n, i := range some {
-			numbers[n] = sends[i].Person
+			numbers[n], these[n] = sends[i].Person, sends[i]
 		}
 		records, err := g.logs[partition].RecordsOf(ctx, int(j.number), numbers)
 		if err != nil {
 			return nil, err
 		}
+		why, err := g.cancels(ctx, partition, j, records, these)
+		if err != nil {
+			return nil, err
+		}
 		for n, i := range some {
-			if hasExited(&records[n], sends[i]) {
-				answers[i].Cancel = exitedReason(sends[i])
-			} else if answers[i], err = g.quiet(ctx, partition, j, &records[n], sends[i]); err != nil {
+			if answers[i].Cancel = why[n]; why[n] != "" {
+				continue
+			}
+			if answers[i], err = g.quiet(ctx, partition, j, &records[n], sends[i]); err != nil {
 				return nil, err
 			}
 		}

@@ -21,7 +21,7 @@ func (b *bed) gate() *Gate {
 
 // gateOf is one that asks another store than the test.
 func (b *bed) gateOf(db Store) *Gate {
-	g := NewGate([]*flow.Log{b.log}, db, b.loader(), b.clock, slog.New(slog.DiscardHandler))
+	g := NewGate([]*flow.Log{b.log, flow.NewLog(b.redis, flow.Partitions(bedPartitions)[1])}, db, b.loader(), b.clock, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); g.Run(ctx) }() // until the test ends

@@ -33,12 +33,18 @@ import (
 // A survivor who is inside stays where it is. So does one who may enter once and was
 // inside, and one in the control group. Then the place ends, and is counted as left.
 //
+// Who has gone the way to its end keeps no record: so the gate learns of the merge, and
+// has one mail of a step leave where both users have one (Gate.ofMerged).
+//
 // What was dropped. To read the place from the other partition: its Redis may be away.
 // Notes of former ids in Redis: a checkpoint has the records alone. The price: what the
 // survivor does while the place is on its way to another partition, about a second, takes
 // nobody out of it.
 func (c *change) handOver(ctx context.Context, in *inside, f *journey.Fact) (moved bool, err error) {
 	r, ok, err := c.record(ctx, in, f.Number)
+	if err == nil && ok && r.State == journey.StateFinished {
+		return true, c.set(ctx, in, f.Number, &journey.Record{})
+	}
 	if err != nil || !ok || !has(&r) {
 		return false, err
 	}
