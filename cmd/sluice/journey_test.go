@@ -62,6 +62,9 @@ func TestJourneyCommand(t *testing.T) {
 	if got := mustRun(t, s.dir, "journey", "people", "hello", "--step", "long").stdout; strings.Count(got, "\n") != 1 || !strings.Contains(got, "  u-7  inside  long") {
 		t.Errorf("people: %q", got)
 	}
+	if got := sluiceRun(t, s.dir, "journey", "people", "hello", "--step", "lomg"); got.code != exitFailed || !strings.Contains(got.stderr, `journey hello has no step "lomg"; did you mean long?`) {
+		t.Errorf("people at a step that there is not: %+v", got)
+	}
 	if got := mustRun(t, s.dir, "journey", "why", "hello", "--user", "u-7", "--step", "mail").stdout; !strings.Contains(got, "is at step long") || !strings.Contains(got, "went on from step mail") {
 		t.Errorf("why: %q", got)
 	}

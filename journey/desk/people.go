@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"sluice"
 	"sluice/flow"
 	"sluice/journey"
 	"sluice/journey/env"
 	"sluice/journey/plan"
+	"sluice/lib/nearest"
 	"sluice/store"
 	"sluice/user"
 )
@@ -48,7 +50,8 @@ type PeopleAsked struct {
 
 // People returns a page of the people of a journey, by partition and number, and where
 // the next one begins; empty: that was the last. What it says of each is of one moment,
-// and who moves between two pages may be in both or in none.
+// and who moves between two pages may be in both or in none. A step or a state that there
+// is not is refused.
 func (d *Desk) People(ctx context.Context, id string, a PeopleAsked) (people []Person, next string, err error) {
 	j, err := d.at(ctx, id, -1)
 	if err != nil {
@@ -63,9 +66,12 @@ func (d *Desk) People(ctx context.Context, id string, a PeopleAsked) (people []P
 			return nil, "", refusal(sluice.CodeInvalid, "after is %.32q, want the next of the page before", a.After)
 		}
 	}
+	steps := stepNames{of: d.versions(&j)}
+	if err := a.check(ctx, &j, &steps); err != nil {
+		return nil, "", err
+	}
 	people = []Person{}
 	now := d.Clock.Now().Unix()
-	steps := stepNames{of: d.versions(&j)}
 	var unread error
 	take := func(number int64, raw *flow.Record) bool {
 		var r journey.Record
@@ -120,26 +126,84 @@ func (n *stepNames) name(ctx context.Context, r *journey.Record) (string, error)
 	if err != nil || number == 0 {
 		return "", err
 	}
-	ids, ok := n.read[number]
-	if !ok {
-		v, err := n.of.Store.JourneyVersion(ctx, n.of.Journey, number)
-		if err != nil {
-			return "", err
-		}
-		doc, err := plan.ParseJSON(v.Document)
-		if err != nil {
-			return "", fmt.Errorf("read version %d of journey %d: %w", v.Version, v.Journey, err)
-		}
-		for i := range doc.Steps {
-			ids = append(ids, doc.Steps[i].ID)
-		}
-		if n.read == nil || len(n.read) >= store.MaxVersionsInUse {
-			n.read = make(map[int][]string)
-		}
-		n.read[number] = ids
+	ids, err := n.ids(ctx, number)
+	if err != nil {
+		return "", err
 	}
 	if int(r.Step) >= len(ids) {
 		return "", nil
 	}
 	return ids[r.Step], nil
+}
+
+// ids are the steps of a version, by their places in its plan.
+func (n *stepNames) ids(ctx context.Context, number int) ([]string, error) {
+	if ids, ok := n.read[number]; ok {
+		return ids, nil
+	}
+	v, err := n.of.Store.JourneyVersion(ctx, n.of.Journey, number)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := stepIDs(v.Document)
+	if err != nil {
+		return nil, fmt.Errorf("read version %d of journey %d: %w", v.Version, v.Journey, err)
+	}
+	if n.read == nil || len(n.read) >= store.MaxVersionsInUse {
+		n.read = make(map[int][]string)
+	}
+	n.read[number] = ids
+	return ids, nil
+}
+
+// stepIDs are the ids of the steps of a document, in their order.
+func stepIDs(document string) (ids []string, err error) {
+	doc, err := plan.ParseJSON(document)
+	if err != nil {
+		return nil, err
+	}
+	for i := range doc.Steps {
+		ids = append(ids, doc.Steps[i].ID)
+	}
+	return ids, nil
+}
+
+// states are those that people can be asked for by.
+var states = []string{
+	journey.StateInside.String(), journey.StateWatching.String(), journey.StateFinished.String(),
+	journey.StateExited.String(), journey.StateControl.String(), StateOverdue,
+}
+
+// check refuses a state that there is not, and a step that neither the draft nor any
+// version has that people may be in: as many of the last ones as may be in use.
+func (a *PeopleAsked) check(ctx context.Context, j *store.Journey, steps *stepNames) error {
+	if a.State != "" && !slices.Contains(states, a.State) {
+		return refusal(sluice.CodeInvalid, "there is no state %.64q%s", a.State, nearest.DidYouMean(a.State, states))
+	}
+	if a.Step == "" {
+		return nil
+	}
+	known, err := stepIDs(j.Draft)
+	if err != nil {
+		return fmt.Errorf("read the draft of journey %s: %w", j.ID, err)
+	}
+	for number := j.Version; !slices.Contains(known, a.Step); number-- {
+		if number <= max(j.Version-store.MaxVersionsInUse, 0) {
+			return refusal(sluice.CodeNotFound, "journey %s has no step %.64q%s", j.ID, a.Step, meant(a.Step, known))
+		}
+		ids, err := steps.ids(ctx, number)
+		if err != nil {
+			return err
+		}
+		known = append(known, ids...)
+	}
+	return nil
+}
+
+// meant asks whether a known word is meant, if one is near.
+func meant(word string, known []string) string {
+	if near := nearest.Word(word, known); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
 }

@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"sluice"
@@ -71,4 +72,48 @@ func TestPeople(t *testing.T) {
 	}
 	_, _, err = b.People(t.Context(), "asked", PeopleAsked{After: "x", Limit: 1})
 	b.refused(err, sluice.CodeInvalid)
+}
+
+// A step that no version has is refused with the nearest one, and so is a state. One that
+// an older version has, or the draft alone, is not.
+func TestPeopleOfNoStep(t *testing.T) {
+	b := newBed(t)
+	j := b.create(asked)
+	publish := func() {
+		t.Helper()
+		p, err := b.Publish(t.Context(), "asked", -1)
+		b.ok(err)
+		j = p.Journey
+	}
+	publish()
+	_, err := b.Update(t.Context(), "asked", j.Revision, Written{Text: strings.ReplaceAll(asked, "last", "closing"), YAML: true})
+	b.ok(err)
+	publish()
+	b.Page = func(context.Context, int, int64, int64, func(int64, *flow.Record) bool) (int64, error) { return 0, nil }
+	for _, x := range []struct {
+		asked PeopleAsked
+		code  sluice.Code // empty: there is such a step
+		says  string
+	}{
+		{PeopleAsked{Step: "wait"}, "", ""},
+		{PeopleAsked{Step: "last", State: "exited"}, "", ""}, // of the version before
+		{PeopleAsked{Step: "closing", State: StateOverdue}, "", ""},
+		{PeopleAsked{Step: "wiat"}, sluice.CodeNotFound, `no step "wiat"; did you mean wait?`},
+		{PeopleAsked{Step: "lasst", State: "finished"}, sluice.CodeNotFound, `no step "lasst"; did you mean last?`},
+		{PeopleAsked{Step: "something-else"}, sluice.CodeNotFound, `no step "something-else"`},
+		{PeopleAsked{State: "exitd"}, sluice.CodeInvalid, `no state "exitd"; did you mean exited?`},
+	} {
+		x.asked.Limit = 10
+		people, _, err := b.People(t.Context(), "asked", x.asked)
+		if x.code == "" {
+			if err != nil || len(people) != 0 {
+				t.Errorf("%+v: %v, %v", x.asked, people, err)
+			}
+			continue
+		}
+		b.refused(err, x.code)
+		if !strings.HasSuffix(err.Error(), x.says) {
+			t.Errorf("%+v: %v, want it to end with %s", x.asked, err, x.says)
+		}
+	}
 }

@@ -74,7 +74,11 @@ func (d *Desk) Why(ctx context.Context, id, stepID string, person user.Row) (*Wh
 	at := -1
 	if stepID != "" {
 		if at = w.plan.Index(stepID); at < 0 {
-			return nil, refusal(sluice.CodeNotFound, "journey %s has no step %.64q in the version that counts for this person", id, stepID)
+			known := make([]string, len(w.plan.Steps))
+			for i := range w.plan.Steps {
+				known[i] = w.plan.Steps[i].ID
+			}
+			return nil, refusal(sluice.CodeNotFound, "journey %s has no step %.64q in the version that counts for this person%s", id, stepID, meant(stepID, known))
 		}
 	}
 	if w.Place == nil {
