@@ -32,6 +32,7 @@ describes the document that a journey is; a FILE is YAML, or JSON if its name en
     sluice journey resume ID        if people are overdue: --overdue send, or skip what was due
     sluice journey stop ID          take out all who are inside, for good
     sluice journey archive ID       lists leave it out; for drafts and stopped ones
+    sluice journey copy ID NEW      a new draft, NEW, of that of ID; --name: as people call it
     sluice journey enter ID         let a person in: --user U, an external id; --context JSON
     sluice journey simulate FILE    a month with made-up people; ID: its draft
     sluice journey list             all of them; --archived: archived ones too
@@ -49,6 +50,7 @@ var journeyFlags = []flagSpec{
 	{name: "publish", help: "apply: publish the draft, too"},
 	{name: "overdue", value: "send|skip", help: "resume: what becomes of messages that were due during the pause"},
 	{name: "archived", help: "list: archived ones too"},
+	{name: "name", value: "TEXT", help: "copy: what people call the new one; what they call the other if not said"},
 	{name: "user", value: "U", help: "enter, why: the external id of the person"},
 	{name: "context", value: "JSON", help: "enter: an object that rules call context"},
 	{name: "version", value: "N", help: "show: not the draft, but this version", check: wholeNumber(1, store.MaxVersions)},
@@ -66,7 +68,8 @@ var journeyFlags = []flagSpec{
 	{name: "json", help: "list, status, simulate: JSON"},
 }
 
-// journeyWords are what can be done, with how many arguments.
+// journeyWords are what can be done, with how many arguments: run gets them with a space
+// between them.
 var journeyWords = []struct {
 	word, want string
 	args       int
@@ -80,6 +83,7 @@ var journeyWords = []struct {
 	{"resume", "one ID", 1, (*call).journeyResume},
 	{"stop", "one ID", 1, journeySet(desk.Stop)},
 	{"archive", "one ID", 1, journeySet(desk.Archive)},
+	{"copy", "the ID of a journey, and that of the new one", 2, (*call).journeyCopy},
 	{"enter", "one ID", 1, (*call).journeyEnter},
 	{"simulate", "one FILE, or - for standard input, or the ID of a journey", 1, nil}, // it may need no database
 	{"list", "no arguments", 0, (*call).journeyList},
@@ -107,7 +111,7 @@ func runJourney(ctx context.Context, c *call) error {
 	if len(rest) != w.args {
 		return usagef("journey %s: want %s", what, w.want)
 	}
-	argument := strings.Join(rest, "")
+	argument := strings.Join(rest, " ")
 	if what == "validate" {
 		return c.journeyValidate(ctx, argument)
 	}
@@ -256,6 +260,17 @@ func (c *call) journeyResume(ctx context.Context, d *desk.Desk, id string) error
 		return err
 	}
 	c.print("journey %s is %s", j.ID, j.Status)
+	return nil
+}
+
+// journeyCopy makes a new draft of that of another journey.
+func (c *call) journeyCopy(ctx context.Context, d *desk.Desk, ids string) error {
+	id, to, _ := strings.Cut(ids, " ")
+	j, err := d.Copy(ctx, id, to, c.given.text("name"))
+	if err != nil {
+		return ofFile("journey "+to, err)
+	}
+	c.print("journey %s: the draft is written, a copy of %s", j.ID, id)
 	return nil
 }
 

@@ -204,3 +204,37 @@ func TestDiffLines(t *testing.T) {
 		t.Errorf("%d lines", len(got))
 	}
 }
+
+// A copy is a draft of its own; the journey that was copied stays as it is.
+func TestJourneyCopy(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	configure(t, dir, "")
+	mustRun(t, dir, "migrate")
+	file := filepath.Join(dir, "hello.yaml")
+	write(t, file, helloJourney)
+	mustRun(t, dir, "journey", "apply", file)
+	if got := mustRun(t, dir, "journey", "copy", "hello", "again").stdout; got != "journey again: the draft is written, a copy of hello\n" {
+		t.Errorf("%q", got)
+	}
+	mustRun(t, dir, "journey", "copy", "again", "third", "--name", "The third")
+	hello, third := mustRun(t, dir, "journey", "show", "hello").stdout, mustRun(t, dir, "journey", "show", "third").stdout
+	if !strings.Contains(third, `"id": "third"`) || !strings.Contains(third, `"name": "The third"`) || !strings.Contains(hello, `"id": "hello"`) {
+		t.Errorf("the copy is\n%s\nof\n%s", third, hello)
+	}
+	for _, x := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"hello"}, exitUsage, "journey copy: want the ID of a journey, and that of the new one"},
+		{[]string{"hello", "again"}, exitFailed, "there is a journey"},
+		{[]string{"hello", "No"}, exitFailed, "journey No: "},
+		{[]string{"nothing", "new"}, exitFailed, "nothing"},
+	} {
+		got := sluiceRun(t, dir, append([]string{"journey", "copy"}, x.args...)...)
+		if got.code != x.code || !strings.Contains(got.stderr, x.says) {
+			t.Errorf("copy %v: %+v, want %q", x.args, got, x.says)
+		}
+	}
+}
