@@ -252,7 +252,7 @@ func fullStats() Stats {
 		Redis:        []RedisCalls{{"127.0.0.1:6379", took, 2}},
 		LeaseChanges: map[string]flow.Changes{"store": {Taken: 16, Lost: 1, Returned: 2}},
 		Mirror:       &Mirror{took, 9, 1},
-		Checkpoints:  &Checkpoints{AgeSeconds: 12, Saved: 3, Bytes: 8176, Failed: 1, Recovered: 1},
+		Checkpoints:  &Checkpoints{AgeSeconds: 12, Saved: 3, Bytes: 8176, Failed: 1, Recovered: 1, Stranded: 2, Dropped: 1},
 		SMTP:         &smtpd.Snapshot{Messages: 5, Recipients: 8, Refused: map[string]int64{"login": 2}, Seconds: took, Open: 1},
 		Routes:       []routing.Snapshot{{Name: "relay", Breaker: "open", Why: routing.Down{Cause: mail.CauseRefused, Text: "connection refused", Since: time.Unix(1_700_000_000, 0)}, Opened: 1, Taken: 9, Throttled: 2, Share: 0.5, LeftToday: 7}},
 		Domains:      []SenderDomain{{"example.com", doctor.Summary{Errors: 1, Warnings: 2}}},

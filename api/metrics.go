@@ -74,6 +74,8 @@ var (
 	descChkSaved   = desc("journey_checkpoints_total", "Checkpoints of a partition's journeys that were written to the database.")
 	descChkBytes   = desc("journey_checkpoint_bytes_total", "Bytes of records in checkpoints of journeys.")
 	descChkFailed  = desc("journey_checkpoints_failed_total", "Attempts at checkpoints of journeys that failed; they are made again.")
+	descStranded   = desc("journey_stranded_total", "How often users of a journey were due whose version of it is not in use; each is looked at again a minute later.")
+	descDropped    = desc("journey_places_dropped_total", "Places in journeys that were dropped: their user was merged into one of another partition, where their version is not in use or cannot be read.")
 	descRecovered  = desc("journey_recoveries_total", "Partitions of journeys that were written anew from the database, because Redis was empty or had gone back.")
 	descSuppressed = desc("suppressed_entries", "Addresses and domains that are not mailed, as this process has them in memory.")
 	descSupprAge   = desc("suppressions_age_seconds", "How long ago this process last knew of every change of suppressions.")
@@ -262,5 +264,7 @@ func (c *Checkpoints) collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descChkSaved, prometheus.CounterValue, float64(c.Saved))
 	ch <- prometheus.MustNewConstMetric(descChkBytes, prometheus.CounterValue, float64(c.Bytes))
 	ch <- prometheus.MustNewConstMetric(descChkFailed, prometheus.CounterValue, float64(c.Failed))
+	ch <- prometheus.MustNewConstMetric(descStranded, prometheus.CounterValue, float64(c.Stranded))
+	ch <- prometheus.MustNewConstMetric(descDropped, prometheus.CounterValue, float64(c.Dropped))
 	ch <- prometheus.MustNewConstMetric(descRecovered, prometheus.CounterValue, float64(c.Recovered))
 }

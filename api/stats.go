@@ -134,11 +134,14 @@ type List struct {
 	Held    int64 // elements taken and not committed yet; -1: not known
 }
 
-// Checkpoints are what a process has written of where people are in journeys.
+// Checkpoints are what a process has written of where people are in journeys, and whom it
+// could not move.
 type Checkpoints struct {
 	AgeSeconds float64 // for how long changes wait, at the longest; 0: none do
 	Saved      int64
 	Bytes      int64 // of records in them
 	Failed     int64
 	Recovered  int64 // partitions that Redis was given anew
+	Stranded   int64 // looks at people in a version that is not in use
+	Dropped    int64 // places of merged people that nobody could take over
 }

@@ -42,5 +42,6 @@ func (e *core) snapshotJourneys(s *api.Stats) {
 	m := &e.moving.Stats
 	s.Checkpoints = &api.Checkpoints{
 		AgeSeconds: m.Unwritten().Seconds(), Saved: m.Saved.Load(), Bytes: m.SavedBytes.Load(), Failed: m.Unsaved.Load(), Recovered: m.Recovered.Load(),
+		Stranded: m.Lost.Load(), Dropped: m.Dropped.Load(),
 	}
 }

@@ -66,7 +66,8 @@ type Stats struct {
 	Moved   atomic.Int64 // people decided about whose time had come
 	Told    atomic.Int64 // facts applied
 	Commits atomic.Int64
-	Lost    atomic.Int64 // people in a version that is not in use, looked at in vain
+	Lost    atomic.Int64 // people in a version that is not in use, looked at in vain: once for each look
+	Dropped atomic.Int64 // places of merged people that nobody could take over
 
 	Saved      atomic.Int64 // checkpoints written
 	SavedBytes atomic.Int64 // of records in them

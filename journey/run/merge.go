@@ -100,7 +100,7 @@ func (c *change) takeOver(ctx context.Context, in *inside, f *journey.Fact) erro
 	place, err := journey.ReadPlace(f.Body)
 	v := in.versionOf(&place.Record)
 	if err != nil || v == nil || place.Version != 0 && place.Version != v.number && place.Record.Inside() { // of a newer program, or nothing can be said of its steps
-		c.part.stats.Lost.Add(1)
+		c.part.stats.Dropped.Add(1)
 		return nil
 	}
 	if !in.stopped {

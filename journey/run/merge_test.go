@@ -174,8 +174,13 @@ func TestAPlaceTravelsOnce(t *testing.T) {
 	b.fact(3, 3, journey.FactPlace, "cart", all[0].Body)
 	b.fact(4, 3, journey.FactPlace, "cart", all[0].Body) // as if the first partition had gone back
 	b.fact(5, 3, journey.FactPlace, "other", all[0].Body)
-	b.fact(6, 2, journey.FactPlace, "cart", "what nobody has written")
 	b.endAnywhere()
+	b.fact(6, 2, journey.FactPlace, "cart", "what nobody has written")
+	p := b.open()
+	b.passes(p)
+	if dropped, lost := p.stats.Dropped.Load(), p.stats.Lost.Load(); dropped != 1 || lost != 0 {
+		t.Errorf("%d places were dropped and %d people are in no version, want 1 and none", dropped, lost)
+	}
 	got := b.records(j)[3]
 	if got.Former != markOf(user.ID{Number: 1}) {
 		t.Errorf("the place bears the mark %d", got.Former)
