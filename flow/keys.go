@@ -71,7 +71,7 @@ func (p Partition) replayKey(name string) string {
 }
 
 // entriesKey: hash, how many people have entered a journey that limits them, by limit and
-// period, and what each partition has taken of it by its last commit (enter.lua).
+// period, and how many of them each partition has let in (enter.lua).
 func entriesKey(journey int64) string {
 	return prefix + "{members}:entries:" + strconv.FormatInt(journey, 10)
 }

@@ -1,60 +1,72 @@
 #!lua flags=allow-oom
--- Takes room for people who enter a journey with limits. What a commit has taken that
--- never came, or is tried again by another session, is given back first.
+-- Takes room for people who enter a journey with limits; or sets what partitions have let
+-- in by commits, so that what a commit has taken that never came is given back.
 -- Keys:    1 entries of the journey (hash)
--- Args:    1 partition, 2 number of the commit that they enter by, 3 its session,
---          4 how many want to, then for each limit: its name, its period, how many
--- Returns: how many may
-local own = 'part:' .. ARGV[1]
-local commit = ARGV[2] .. '/' .. ARGV[3]
-local was = redis.call('HGET', KEYS[1], own .. ':commit')
--- Another session makes a commit of the same number: that of the first never came.
-local undone = was and was ~= commit and string.match(was, '^[^/]*') == ARGV[2]
+-- Args:    1 partition, 2 its session, 3 how many want to enter, then for each limit: its
+--          name, its period, how many; or 3 `count`, then for each that is counted: the
+--          partition, name, period, how many
+-- Returns: how many may; -1: this session has not said yet what its partition has let in
+local hash, own, session = KEYS[1], 'let:' .. ARGV[1] .. ':', ARGV[2]
+local function get(field) return redis.call('HGET', hash, field) end
 -- A limit counts in the period of before as well: partitions are not all in one, as where
 -- one has not finished a run and another is in the next.
-local function count(name, period)
+local function find(name, period)
   for _, at in ipairs({ name, name .. ':before' }) do
-    if redis.call('HGET', KEYS[1], at .. ':period') == period then return at end
+    if get(at .. ':period') == period then return at end
   end
 end
-if undone then
+local function make(name, period)
+  local at = find(name, period)
+  if at then return at end
+  local last = get(name .. ':period')
+  if last then
+    redis.call('HSET', hash, name .. ':before', get(name), name .. ':before:period', last)
+  end
+  redis.call('HSET', hash, name, 0, name .. ':period', period)
+  return name
+end
+
+if ARGV[3] == 'count' then
+  local new, says = redis.call('EXISTS', hash) == 0, {}
+  for i = 4, #ARGV, 4 do
+    if ARGV[i] == ARGV[1] then says[ARGV[i + 1] .. '/' .. ARGV[i + 2]] = tonumber(ARGV[i + 3]) end
+  end
   for _, name in ipairs({ 'total', 'day', 'run' }) do
-    local mine = own .. ':' .. name
-    local period = redis.call('HGET', KEYS[1], mine .. ':period')
-    local at = period and count(name, period)
-    if at then
-      local used = tonumber(redis.call('HGET', KEYS[1], at)) - tonumber(redis.call('HGET', KEYS[1], mine))
-      redis.call('HSET', KEYS[1], at, math.max(used, 0))
+    for _, mine in ipairs({ own .. name, own .. name .. ':before' }) do
+      local period = get(mine .. ':period')
+      if period then
+        local many = says[name .. '/' .. period] or 0
+        local at = find(name, period)
+        if at then
+          redis.call('HSET', hash, at, math.max(tonumber(get(at)) - tonumber(get(mine)) + many, 0))
+        end
+        redis.call('HSET', hash, mine, many)
+      end
     end
   end
+  -- What is not there was lost with a Redis. A period in which nobody counts is over.
+  for i = 4, #ARGV, 4 do
+    local of, name, period, many = 'let:' .. ARGV[i] .. ':', ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+    if not find(of .. name, period) then
+      local at = new and make(name, period) or find(name, period)
+      if at then
+        redis.call('HINCRBY', hash, at, many)
+        redis.call('HSET', hash, make(of .. name, period), many)
+      end
+    end
+  end
+  redis.call('HSET', hash, own .. 'session', session)
+  return 0
 end
-local room = tonumber(ARGV[4])
-local uses = {}
-for i = 5, #ARGV, 3 do
+
+if get(own .. 'session') ~= session then return -1 end
+local room, uses = tonumber(ARGV[3]), {}
+for i = 4, #ARGV, 3 do
   local name, period, limit = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
-  local at = count(name, period)
-  if not at then
-    local last = redis.call('HGET', KEYS[1], name .. ':period')
-    if last then
-      redis.call('HSET', KEYS[1], name .. ':before', redis.call('HGET', KEYS[1], name), name .. ':before:period', last)
-    end
-    redis.call('HSET', KEYS[1], name, 0, name .. ':period', period)
-    at = name
-  end
-  local used, mine, taken = tonumber(redis.call('HGET', KEYS[1], at)), own .. ':' .. name, 0
-  if was == commit and redis.call('HGET', KEYS[1], mine .. ':period') == period then
-    taken = tonumber(redis.call('HGET', KEYS[1], mine))
-  end
-  room = math.min(room, math.max(limit - used, 0))
-  uses[#uses + 1] = { at, used, mine, taken, period }
+  local at = make(name, period)
+  room = math.min(room, math.max(limit - tonumber(get(at)), 0))
+  uses[#uses + 1] = at
+  uses[#uses + 1] = make(own .. name, period)
 end
-if was ~= commit then
-  for _, name in ipairs({ 'total', 'day', 'run' }) do
-    redis.call('HDEL', KEYS[1], own .. ':' .. name, own .. ':' .. name .. ':period')
-  end
-end
-for _, u in ipairs(uses) do
-  redis.call('HSET', KEYS[1], u[1], u[2] + room, u[3], u[4] + room, u[3] .. ':period', u[5])
-end
-redis.call('HSET', KEYS[1], own .. ':commit', commit)
+for _, at in ipairs(uses) do redis.call('HINCRBY', hash, at, room) end
 return room

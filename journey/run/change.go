@@ -304,6 +304,9 @@ func (c *change) commit(ctx context.Context) error {
 	}
 	operations := c.notes
 	for _, in := range p.journeys { // in one order
+		if in.letMore {
+			operations = append(operations, p.log.Note(letNote(in.number), in.let.text()))
+		}
 		operations = append(operations, in.records.Operations(byJourney[in])...)
 	}
 	if len(operations) == 0 && len(c.items) == 0 {
@@ -317,6 +320,9 @@ func (c *change) commit(ctx context.Context) error {
 		return fmt.Errorf("move people of partition %d through journeys: %w", p.log.Partition(), err)
 	}
 	p.at = next
+	for _, in := range p.journeys {
+		in.letMore = false
+	}
 	p.crowd.commit(commit.Appended)
 	p.saver.touch(changed)
 	p.capping.keepMade(c.made, commit.Appended, p.clock.Now())

@@ -23,24 +23,23 @@ func (c *change) roomOf(ctx context.Context, in *inside, run uint32) func(int) (
 	return func(want int) (int, error) { return c.part.takeRoom(ctx, in, run, want) }
 }
 
-// giveBack gives back the room that a session took in a journey whose commit never came.
-func (p *part) giveBack(ctx context.Context, in *inside) error {
-	if in.current == nil || !in.current.limited() {
-		return nil
-	}
-	_, err := p.takeRoom(ctx, in, 0, 0)
-	return err
-}
-
 // limited reports whether anything bounds how many people enter a version.
 func (v *version) limited() bool {
 	e := &v.walk.Plan().Entry
 	return e.Total > 0 || e.PerDay > 0 || e.PerRun > 0
 }
 
-// takeRoom takes room in a journey for people who want to enter.
+// takeRoom takes room in a journey for people who want to enter. The next commit notes it.
 func (p *part) takeRoom(ctx context.Context, in *inside, run uint32, want int) (int, error) {
-	return p.log.Enter(ctx, in.number, p.nextCommit(), want, in.current.limits(p.clock.Now(), run))
+	limits := in.current.limits(p.clock.Now(), run)
+	n, err := p.log.Enter(ctx, in.number, p.session, want, limits)
+	if err == nil && n > 0 {
+		for _, l := range limits {
+			in.let.add(l.Name, l.Period, int64(n))
+		}
+		in.letMore = true
+	}
+	return n, err
 }
 
 // limits are the bounds of a version on people who enter now, by a run or by what happens

@@ -1,9 +1,13 @@
 package run
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"sluice"
 	"sluice/flow"
@@ -156,16 +160,16 @@ func TestPartitionsInTwoRuns(t *testing.T) {
 	b := newBed(t, 0)
 	b.publish(runs)
 	p := b.open()
-	in, other := p.journeys[0], flow.NewLog(b.redis, flow.Partitions(bedPartitions)[1])
+	in, other := p.journeys[0], b.otherLog(p.journeys[0])
 	const run, next = 1772524800, 1772524800 + 86400
 	got := [2]int{}
-	for i := range 4 {
+	for range 4 {
 		n, err := p.takeRoom(t.Context(), in, run, 500)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got[0] += n
-		if n, err = other.Enter(t.Context(), in.number, sluice.Position{Major: uint64(i) + 1, Minor: 1}, 500, in.current.limits(b.clock.Now(), next)); err != nil {
+		if n, err = other.Enter(t.Context(), in.number, 1, 500, in.current.limits(b.clock.Now(), next)); err != nil {
 			t.Fatal(err)
 		}
 		got[1] += n
@@ -184,7 +188,7 @@ func TestRoomIsOneForAll(t *testing.T) {
 	in := p.journeys[0]
 	take := func(p *part, want int) int {
 		t.Helper()
-		n, err := p.takeRoom(t.Context(), in, 0, want)
+		n, err := p.takeRoom(t.Context(), p.journeys[0], 0, want)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,12 +217,102 @@ func TestRoomIsOneForAll(t *testing.T) {
 	if n := take(third, 1); n != 0 {
 		t.Errorf("behind a commit there is room for %d, want none", n)
 	}
-	other := flow.NewLog(b.redis, flow.Partitions(bedPartitions)[1])
-	if n, err := other.Enter(t.Context(), in.number, sluice.Position{Major: 1, Minor: 1}, 5, in.current.limits(b.clock.Now(), 0)); n != 0 || err != nil {
+	if n, err := b.otherLog(in).Enter(t.Context(), in.number, 1, 5, in.current.limits(b.clock.Now(), 0)); n != 0 || err != nil {
 		t.Errorf("another partition takes %d, %v; want none", n, err)
 	}
 	b.clock.Move(24 * time.Hour)
 	if n := take(third, 5) + take(third, 100); n != 20 {
 		t.Errorf("on the next day there is room for %d, want 20", n)
+	}
+}
+
+// otherLog is the log of the other partition, where session 1 may take room.
+func (b *bed) otherLog(in *inside) *flow.Log {
+	b.Helper()
+	other := flow.NewLog(b.redis, flow.Partitions(bedPartitions)[1])
+	if err := other.CountEntered(b.Context(), in.number, 1, nil); err != nil {
+		b.Fatal(err)
+	}
+	return other
+}
+
+// forget takes from Redis all that it has of journeys of both partitions, and how many have
+// entered them.
+func (b *bed) forget(journeys ...store.Journey) {
+	b.Helper()
+	b.empty()
+	if err := flow.NewLog(b.redis, flow.Partitions(bedPartitions)[1]).ClearJourneys(b.Context(), 0); err != nil {
+		b.Fatal(err)
+	}
+	client, err := rueidis.NewClient(rueidis.MustParseURL(b.server.URL()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer client.Close()
+	for _, j := range journeys {
+		key := fmt.Sprintf("sluice:{members}:entries:%d", j.Number)
+		if n, err := client.Do(b.Context(), client.B().Del().Key(key).Build()).AsInt64(); err != nil || n != 1 {
+			b.Fatalf("forget %s: %d, %v", key, n, err)
+		}
+	}
+}
+
+// How many have entered is in the checkpoint: an emptied Redis lets in no more for it, on
+// the same day and in all.
+func TestLimitsOutliveAnEmptiedRedis(t *testing.T) {
+	b := newBed(t, 300)
+	j := b.publish(limited)
+	for day, want := range []int{20, 40, 50} {
+		p := b.open()
+		for half := range int64(2) { // of 60 people 40 are free
+			from := int64(day)*120 + half*60 + 1
+			b.enterSome(uint64(day)*2+uint64(half)+1, from, min(from+59, 300))
+			b.passes(p)
+			if f := b.read(); len(f.ids) != want {
+				t.Errorf("day %d, half %d: %d have entered, want %d", day, half, len(f.ids), want)
+			}
+			b.mustSave(p)
+			b.forget(j)
+			if _, err := p.takeRoom(t.Context(), p.journeys[0], 0, 1); !errors.Is(err, sluice.ErrConflict) {
+				t.Errorf("a session of before takes room: %v", err)
+			}
+			p = b.open()
+		}
+		b.clock.Move(24 * time.Hour)
+	}
+}
+
+// The first partition that comes back counts for the others as well, and each counts once.
+func TestLimitsOfPartitionsThatComeBackLater(t *testing.T) {
+	b := newBed(t, 0)
+	j := b.publish(limited)
+	take := func(p *part, want int) int {
+		t.Helper()
+		n, err := p.takeRoom(t.Context(), p.journeys[0], 0, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, x := range []struct {
+		p *part
+		n int
+	}{{b.open(), 8}, {b.other(), 7}} {
+		take(x.p, x.n)
+		if err := x.p.begin().commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		take(x.p, 1) // its commit never comes
+		b.mustSave(x.p)
+	}
+	b.forget(j)
+	if n := take(b.open(), 100); n != 5 {
+		t.Errorf("the first partition has room for %d, want 5", n)
+	}
+	if n := take(b.other(), 100); n != 0 { // the first may still commit
+		t.Errorf("the other partition has room for %d, want none", n)
+	}
+	if n := take(b.open(), 2) + take(b.other(), 100); n != 5 { // it has not
+		t.Errorf("behind a session that is lost there is room for %d, want 5", n)
 	}
 }

@@ -118,6 +118,8 @@ type inside struct {
 	rate     rate             // of the mails that it makes
 	keeps    bool             // some version looks at contexts behind waits
 	share    int              // mails that it may make while a lane of its mails is crowded
+	let      let              // how many the partition has let in, if that is limited
+	letMore  bool             // more than its note says
 }
 
 // open reads where the partition is. A Redis that is behind the checkpoint in SQL, or
@@ -188,7 +190,7 @@ func (p *part) openAll(ctx context.Context, all []*plans, fields map[string]stri
 		if err := p.openScan(ctx, in); err != nil {
 			return err
 		}
-		if err := p.giveBack(ctx, in); err != nil {
+		if err := p.openLimits(ctx, in, fields); err != nil {
 			return err
 		}
 		p.journeys = append(p.journeys, in)
