@@ -50,7 +50,7 @@ var journeyFlags = []flagSpec{
 	{name: "publish", help: "apply: publish the draft, too"},
 	{name: "overdue", value: "send|skip", help: "resume: what becomes of messages that were due during the pause"},
 	{name: "archived", help: "list: archived ones too"},
-	{name: "name", value: "TEXT", help: "copy: what people call the new one; what they call the other if not said"},
+	{name: "name", value: "TEXT", help: "copy: what people call the new one; what they call the other if not said", more: true},
 	{name: "user", value: "U", help: "enter, why: the external id of the person"},
 	{name: "context", value: "JSON", help: "enter: an object that rules call context"},
 	{name: "version", value: "N", help: "show: not the draft, but this version", check: wholeNumber(1, store.MaxVersions)},
