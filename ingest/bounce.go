@@ -6,47 +6,24 @@ import (
 
 	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/mail"
 )
 
-// verdict is what a mail that came back says of its address.
-type verdict uint8
+// verdict is what a mail that came back says of its address. Only soft and hard
+// count; what is below them is silent.
+type verdict = mail.BounceClass
 
 const (
-	silent verdict = iota // nothing: it is about the sender, the message, or a full mailbox
-	soft                  // it cannot be reached, for a reason that may pass
-	hard                  // there is no such mailbox
+	silent = mail.BounceOther
+	soft   = mail.BounceSoft
+	hard   = mail.BounceHard
 )
-
-// hardBounces are the enhanced codes (RFC 3463, 3.2 and 3.3) that say an
-// address no longer works. They are: no such mailbox, no such domain, bad
-// syntax, moved without a trace, null MX (RFC 7505), disabled. Codes 5.7.x are
-// about us and are left out. So are a full mailbox, a message that was not
-// liked, and a refusal without such a code.
-var hardBounces = map[string]bool{"5.1.1": true, "5.1.2": true, "5.1.3": true, "5.1.6": true, "5.1.10": true, "5.2.1": true}
-
-// passedOver are the ends of enhanced codes that say nothing of an address.
-// They are about a full mailbox, a mailbox that takes no message of that size,
-// or the sender's address.
-var passedOver = map[string]bool{".2.2": true, ".2.3": true, ".1.7": true, ".1.8": true}
-
-// byCode judges an enhanced code.
-func byCode(code string) verdict {
-	switch {
-	case hardBounces[code]:
-		return hard
-	case len(code) < 5 || code[0] != '4' && code[0] != '5' || passedOver[code[1:]]:
-		return silent
-	case code[1:4] == ".1." || code[1:4] == ".2.":
-		return soft
-	}
-	return silent
-}
 
 // ownBounce judges what became of a mail of ours: `bounced`, or `failed` because its
 // time was over after a last reply that may pass.
 func ownBounce(name, reply string) verdict {
-	code, _, _ := strings.Cut(reply, " ")
-	switch v := byCode(code); {
+	code, text, _ := strings.Cut(reply, " ")
+	switch v := mail.BounceClassOf(code, text); {
 	case name == sluice.EventBounced, name == sluice.EventFailed && v == soft && code[0] == '4':
 		return v
 	}
@@ -98,34 +75,24 @@ func (f *bounceFacts) verdict() verdict {
 	}
 	code := f.code
 	switch {
-	case f.about || aboutUs(code):
+	case f.about || mail.NotOfAddress(code):
 		return silent
 	case f.blocked:
-		return min(byCode(code), soft)
+		return min(mail.BounceClassOf(code, ""), soft)
 	case f.worded && f.word == soft && f.general && code == "":
 		return silent
 	case f.worded && f.word == hard && code != "" && code[0] == '4':
-		return byCode(code)
+		return mail.BounceClassOf(code, "")
 	case f.worded:
 		return f.word
 	case f.permanent && (code == "" || code[0] == '5'):
-		return max(byCode(code), soft)
+		return max(mail.BounceClassOf(code, ""), soft)
 	case code != "":
-		return byCode(code)
+		return mail.BounceClassOf(code, "")
 	case f.bare:
 		return silent
 	}
 	return soft
-}
-
-// aboutUs reports whether an enhanced code is about the message or the sender,
-// or says that the mailbox is full. Codes x.3.4 and x.6 are about the message,
-// x.7 about its sender (RFC 3463).
-func aboutUs(code string) bool {
-	if len(code) < 5 {
-		return false
-	}
-	return passedOver[code[1:]] || code[1:] == ".3.4" || code[1:4] == ".6." || code[1:4] == ".7."
 }
 
 // maxBounceLevels is how deep objects are looked into: SES has a status in a list in
@@ -271,60 +238,11 @@ func (f *bounceFacts) sparkpost(class string) {
 // coded takes the enhanced code of a reply, if its member is a better place than the
 // one before.
 func (f *bounceFacts) coded(reply string, rank int) {
-	code, bare := enhancedCode(reply)
+	code, bare := mail.EnhancedCode(reply)
 	f.bare = f.bare || bare
 	if code != "" && (f.rank == 0 || rank < f.rank) {
 		f.code, f.rank = code, rank
 	}
-}
-
-// enhancedCode finds the enhanced code (RFC 3463) of a reply: at its start, or right
-// behind a code of three digits of the same class. bare: there is only such a code.
-// What else has dots, as addresses of machines do, is none.
-func enhancedCode(reply string) (code string, bare bool) {
-	reply = strings.TrimSpace(reply)
-	if rest, found := strings.CutPrefix(strings.ToLower(reply), "smtp;"); found { // RFC 3464, 2.3.6
-		reply = strings.TrimSpace(rest)
-	}
-	digits := digitsOf(reply)
-	if digits == 3 && (reply[0] == '4' || reply[0] == '5') {
-		class := reply[0]
-		rest := strings.TrimLeft(reply[digits:], " -#")
-		if code := leadingCode(rest); code != "" && code[0] == class && len(rest) < len(reply)-digits {
-			return code, false
-		}
-		return "", true
-	}
-	return leadingCode(reply), false
-}
-
-// leadingCode returns the enhanced code that a text begins with, or "".
-func leadingCode(s string) string {
-	if s == "" || s[0] != '2' && s[0] != '4' && s[0] != '5' {
-		return ""
-	}
-	at := 1
-	for range 2 {
-		if at >= len(s) || s[at] != '.' {
-			return ""
-		}
-		n := digitsOf(s[at+1:])
-		if n == 0 || n > 3 {
-			return ""
-		}
-		at += 1 + n
-	}
-	if at < len(s) && (s[at] == '.' || 'a' <= s[at]|0x20 && s[at]|0x20 <= 'z') {
-		return ""
-	}
-	return s[:at]
-}
-
-func digitsOf(s string) (n int) {
-	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
-		n++
-	}
-	return n
 }
 
 // foldWord makes one of what differs in case, spaces, `_` and `-` alone. Most

@@ -24,16 +24,13 @@ func (s step) String() string {
 	return [...]string{"the connection", "EHLO", "STARTTLS", "AUTH", "MAIL", "RCPT", "DATA", "the content"}[s]
 }
 
-// Words by which servers say that they refuse us, not the mail, and that they
-// want less. They are looked for in refusals only, in lower case.
-var (
-	listedWords = []string{"blocklist", "block list", "blacklist", "black list", "denylist", "blocked", "spamhaus", "spamcop", "barracuda", "dnsbl", "rbl", "reputation", "listed"}
-	slowerWords = []string{"throttl", "too many", "too fast", "too much", "rate limit", "ratelimit", "sending rate", "unusual rate", "rate that", "quota", "exceeded", "slow down"}
-)
+// slowerWords are those by which servers say that they want less. They are looked
+// for in refusals only, in lower case.
+var slowerWords = []string{"throttl", "too many", "too fast", "too much", "rate limit", "ratelimit", "sending rate", "unusual rate", "rate that", "quota", "exceeded", "slow down"}
 
-func hasWord(text []byte, words []string) bool {
+func saysSlower(text []byte) bool {
 	lower := strings.ToLower(string(text))
-	for _, w := range words {
+	for _, w := range slowerWords {
 		if strings.Contains(lower, w) {
 			return true
 		}
@@ -49,8 +46,8 @@ func hasWord(text []byte, words []string) bool {
 // refused for every mail. What is refused at RCPT or later has failed for this
 // recipient, whatever the reason, but one who is not to blame is not suppressed.
 func meaningOf(at step, code int, enhanced string, text []byte) (kind mail.ResultKind, blame mail.Blame, throttled bool) {
-	listed := hasWord(text, listedWords)
-	slower := hasWord(text, slowerWords)
+	listed := mail.SaysListed(string(text))
+	slower := saysSlower(text)
 	switch {
 	case at < stepMail:
 		return mail.ResultUntried, mail.BlameRoute, code < 500 && slower
