@@ -223,12 +223,13 @@ func (f *bounceFacts) say(word verdict) {
 }
 
 // sparkpost reads the class that SparkPost gives: 10 and 30 are hard, blocks and
-// what is about the message say nothing.
+// what is about the message say nothing. The words are those of mail.BounceClass,
+// which `sluice bounce parse` writes.
 func (f *bounceFacts) sparkpost(class string) {
 	switch class {
-	case "10", "30":
+	case "10", "30", "hard":
 		f.say(hard)
-	case "20", "21", "24", "40", "70":
+	case "20", "21", "24", "40", "70", "soft":
 		f.say(soft)
 	default:
 		f.about = true

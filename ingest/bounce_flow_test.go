@@ -46,6 +46,7 @@ func TestStoreJudgesReportedBounces(t *testing.T) {
 		// Postmark.
 		{`"event":"Bounce","Type":"HardBounce","TypeCode":1`, hard}, {`"event":"Bounce","Type":"SoftBounce"`, soft}, {`"event":"Bounce","Type":"AutoResponder"`, none},
 		// SparkPost.
+		{`"event":"bounced","bounce_class":"hard"`, hard}, {`"event":"bounced","bounce_class":"soft"`, soft}, {`"event":"bounced","bounce_class":"block"`, none},
 		{`"type":"bounce","bounce_class":"10"`, hard}, {`"type":"bounce","bounce_class":"30"`, hard}, {`"type":"out_of_band","bounce_class":"20"`, soft},
 		{`"type":"bounce","bounce_class":"22"`, none}, {`"type":"bounce","bounce_class":"51","raw_reason":"550 5.1.1 no"`, none},
 		// Netcore.
