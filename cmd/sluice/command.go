@@ -31,7 +31,7 @@ type Main struct {
 	Args    []string // without the program's name
 	Environ []string
 	Dir     string    // where sluice.yaml is looked for; empty: the working directory
-	Stdin   io.Reader // what `import -` reads
+	Stdin   io.Reader // what `import -` and `bounce parse` read
 	Stdout  io.Writer
 	Stderr  io.Writer
 
@@ -78,6 +78,7 @@ func commands() []command {
 		{name: "template", args: "list | put FILE | show|preview|test|archive ID | use ID VERSION", line: "manage templates of mails", long: templateLong, setting: true, loads: true, flags: templateFlags, run: runTemplate},
 		{name: "journey", args: "validate|diff|apply FILE | publish|pause|...|status ID | list", line: "write, check, publish and stop journeys", words: journeyActions(), long: journeyLong, setting: true, loads: true, flags: journeyFlags, run: runJourney},
 		{name: "suppression", args: "add|remove ENTRY... | list | check ADDRESS... | import FILE", line: "manage suppressions: addresses that are not mailed", long: suppressionLong, setting: true, loads: true, flags: suppressionFlags, run: runSuppression},
+		{name: "bounce", args: "parse [FILE]", line: "read bounces and complaints that come by mail", long: bounceLong, run: runBounce},
 		{name: "backup", args: "DIR|FILE", line: "write the tables and the logs to a file", long: backupLong, flags: backupFlags, setting: true, loads: true, run: runBackup},
 		{name: "restore", args: "FILE", line: "put a backup back", long: restoreLong, setting: true, flags: restoreFlags, run: runRestore},
 		{name: "import", args: "events | users FILE", line: "read events or users of a file in", long: importLong, setting: true, loads: true, flags: importFlags, run: runImport},
