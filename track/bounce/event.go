@@ -42,8 +42,9 @@ const (
 
 const (
 	maxTextBytes    = 2_000 // of one member of an event
-	maxMetadata     = 64    // fields of a report that one event has
-	maxKeyBytes     = 100   // of the name of such a field
+	maxMetadata     = 40    // members of an event's metadata
+	maxKeyBytes     = 100   // of the name of one
+	maxValueBytes   = 500   // of its value
 	eventIDBytes    = 16
 	keyClass        = "bounce_class"
 	keyStatus       = "status"
@@ -109,13 +110,16 @@ func text(b []byte) string {
 
 // clean makes one line of a text: each run of spaces and control characters is one
 // space. What is longer than maxTextBytes is cut at a character.
-func clean(s string) string {
+func clean(s string) string { return cleanTo(s, maxTextBytes) }
+
+// cleanTo is clean with another bound, in bytes.
+func cleanTo(s string, most int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
-	if len(s) <= maxTextBytes {
+	if len(s) <= most {
 		return s
 	}
-	end := maxTextBytes
+	end := most
 	for !utf8.RuneStart(s[end]) {
 		end--
 	}

@@ -35,6 +35,7 @@ func (m *report) feedback() (events []Event) {
 	if name == "" {
 		name = sluice.EventUnknown
 	}
+	m.kept = keptFeedback(of)
 	for _, value := range of.all("original-rcpt-to") {
 		if address := addressOf(value); address != "" {
 			events = append(events, m.complaint(name, address, of))
@@ -70,7 +71,17 @@ func (m *report) complaint(name, recipient string, of header) Event {
 	case sluice.EventUnsubscribed:
 		e.RejectReason = reasonUnsubscribed
 	}
-	for _, f := range of {
+	for _, f := range m.kept {
+		e.keep(f)
+	}
+	e.identify(m, of.get("feedback-type"))
+	return e
+}
+
+// keptFeedback makes metadata of the fields of a feedback report. What is a member of
+// the event is left out.
+func keptFeedback(h header) (kept []field) {
+	for _, f := range h[:min(len(h), maxMetadata)] {
 		switch f.name {
 		case "user-agent", "original-rcpt-to", "version", keyStatus:
 			continue
@@ -83,8 +94,7 @@ func (m *report) complaint(name, recipient string, of header) Event {
 				f.value = d
 			}
 		}
-		e.keep(f)
+		kept = append(kept, metadataOf(f))
 	}
-	e.identify(m, of.get("feedback-type"))
-	return e
+	return kept
 }

@@ -13,6 +13,7 @@ import (
 const (
 	maxFields     = 500      // of one head, or one block of a report; more are not kept
 	maxFieldBytes = 16 << 10 // of one field with its name and its folded lines; the rest is not kept
+	maxDateBytes  = 200      // of a date; a longer one is none
 )
 
 // field is one field of a head. Its name is in lower case, its value is unfolded.
@@ -144,6 +145,9 @@ func typed(value string) (kind, rest string) {
 // date reads a date of RFC 5322 and returns it as of RFC 3339 in UTC, or "" if it is
 // none, or before or after the times that events may have.
 func date(value string) string {
+	if len(value) > maxDateBytes {
+		return ""
+	}
 	t, err := netmail.ParseDate(value)
 	if err != nil || t.UnixMilli() < sluice.MinEventTimeMillis || t.UnixMilli() > sluice.MaxEventTimeMillis {
 		return ""

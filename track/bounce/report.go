@@ -70,6 +70,9 @@ type report struct {
 	original header // of the mail that it is about; nil: it is not here
 	about    string // the id of that mail, or ""
 	id       string // its own
+	time     string // when it was written
+	subject  string
+	kept     []field // what all its events have in their metadata
 }
 
 func readMail(b []byte) *report {
@@ -87,6 +90,7 @@ func readMail(b []byte) *report {
 		m.original, _ = cutHeader(p.content())
 	}
 	m.setAbout()
+	m.time, m.subject = date(m.head.get("date")), clean(decodeWords(m.head.get("subject")))
 	return m
 }
 
@@ -105,22 +109,25 @@ func (m *report) setAbout() {
 // event returns an event with what it has of the whole report.
 func (m *report) event(name, recipient string) Event {
 	e := Event{
-		Type: name, Recipient: recipient, MessageID: m.about, Time: date(m.head.get("date")),
-		Description: clean(decodeWords(m.head.get("subject"))), Tags: []string{}, Metadata: make(map[string]string),
+		Type: name, Recipient: recipient, MessageID: m.about, Time: m.time, Description: m.subject,
+		Tags: []string{}, Metadata: make(map[string]string),
 	}
 	for _, name := range []string{"cfbl-feedback-id", "feedback-id"} { // RFC 9477, 3.2
-		e.keep(field{name, m.original.get(name)})
+		e.keep(metadataOf(field{name, m.original.get(name)}))
 	}
 	return e
 }
 
-// keep adds a field to the metadata. Of several of one name the first counts.
+// metadataOf makes of a field what an event keeps of it: key and value.
+func metadataOf(f field) field {
+	return field{strings.ReplaceAll(f.name, "-", "_"), cleanTo(decodeWords(f.value), maxValueBytes)}
+}
+
+// keep adds what metadataOf has made. Of several of one key the first counts.
 func (e *Event) keep(f field) {
-	key := strings.ReplaceAll(f.name, "-", "_")
-	if _, known := e.Metadata[key]; known || f.value == "" || len(key) > maxKeyBytes || len(e.Metadata) >= maxMetadata {
-		return
+	if _, known := e.Metadata[f.name]; !known && f.value != "" && len(f.name) <= maxKeyBytes && len(e.Metadata) < maxMetadata {
+		e.Metadata[f.name] = f.value
 	}
-	e.Metadata[key] = clean(decodeWords(f.value))
 }
 
 // identify gives an event its id, once the rest of it is known. action is what tells

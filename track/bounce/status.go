@@ -32,6 +32,7 @@ func (m *report) status() (events []Event) {
 	if m.about == "" {
 		m.about = messageID(of.get("x-original-message-id")) // Gmail
 	}
+	m.kept = keptOf(of)
 	for _, g := range groups {
 		events = append(events, m.group(of, g))
 	}
@@ -51,7 +52,10 @@ func groupsOf(b []byte) (of header, groups []header) {
 		}
 		begin := 0
 		for i, f := range block {
-			if repeated := block[begin:i].get(f.name); isRecipient(f.name) && repeated != "" && repeated != f.value {
+			if !isRecipient(f.name) {
+				continue
+			}
+			if before := block[begin:i].get(f.name); before != "" && before != f.value {
 				groups, begin = append(groups, block[begin:i]), i
 			}
 		}
@@ -95,28 +99,31 @@ func (m *report) group(of, g header) Event {
 	} else if code != "" {
 		e.Metadata[keyStatus] = code
 	}
-	for _, f := range append(g[:len(g):len(g)], of...) {
-		e.keepStatus(f)
+	for _, f := range append(keptOf(g), m.kept...) {
+		e.keep(f)
 	}
 	e.identify(m, action)
 	return e
 }
 
-// keepStatus adds a field of a delivery status to the metadata, extensions (RFC 3464,
-// 2.4) included. What is a member of the event is left out.
-func (e *Event) keepStatus(f field) {
-	switch f.name {
-	case "diagnostic-code", "last-attempt-date", keyStatus, "action", "bounce-class":
-		return
-	case "final-recipient", "original-recipient":
-		_, f.value = typed(f.value)
-	case "arrival-date", "will-retry-until":
-		if d := date(f.value); d != "" {
-			f.value = d
+// keptOf makes metadata of the fields of a delivery status, extensions (RFC 3464, 2.4)
+// included. What is a member of the event is left out.
+func keptOf(h header) (kept []field) {
+	for _, f := range h[:min(len(h), maxMetadata)] {
+		switch f.name {
+		case "diagnostic-code", "last-attempt-date", keyStatus, "action", "bounce-class":
+			continue
+		case "final-recipient", "original-recipient":
+			_, f.value = typed(f.value)
+		case "arrival-date", "will-retry-until":
+			if d := date(f.value); d != "" {
+				f.value = d
+			}
+		case "reporting-mta", "remote-mta", "received-from-mta", "dsn-gateway":
+			_, f.value = typed(f.value)
+			f.value = stripComments(f.value)
 		}
-	case "reporting-mta", "remote-mta", "received-from-mta", "dsn-gateway":
-		_, f.value = typed(f.value)
-		f.value = stripComments(f.value)
+		kept = append(kept, metadataOf(f))
 	}
-	e.keep(f)
+	return kept
 }
