@@ -3,6 +3,7 @@ package bounce
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 
 	"sluice"
@@ -33,11 +34,15 @@ func (m *report) originalIn(s string) {
 	m.setAbout()
 }
 
+// qmailBegins are the introductions of QSBMF: of qmail-send and its kin, and of Yahoo's
+// older servers, which write the same form.
+var qmailBegins = []string{"Hi. This is the ", "Sorry, we were unable to deliver your message"}
+
 // qmail reads QSBMF, the form of qmail-send: an introduction, then a paragraph for
 // each recipient, which begins with "<ADDRESS>:". It has failures only.
 func (m *report) qmail() (events []Event) {
 	s := strings.TrimLeft(m.plainText(), "\n ")
-	if !strings.HasPrefix(s, "Hi. This is the ") {
+	if !slices.ContainsFunc(qmailBegins, func(begin string) bool { return strings.HasPrefix(s, begin) }) {
 		return nil
 	}
 	m.originalIn(s)
@@ -55,29 +60,42 @@ func (m *report) qmail() (events []Event) {
 }
 
 // exim reads the field in which Exim, and what imitates it, names the recipients of a
-// failure. What the server said stands in the text, below the address.
+// failure. What the server said stands in the text, below the address. A warning of
+// Exim has no such field: its text alone says that it is one.
 func (m *report) exim() (events []Event) {
+	s := m.plainText()
 	values := m.head.all("x-failed-recipients")
-	if len(values) == 0 {
+	if len(values) == 0 && !(strings.Contains(s, "created automatically by mail delivery software") && strings.Contains(s, "has not yet been delivered")) {
 		return nil
 	}
-	s := m.plainText()
 	m.originalIn(s)
-	said := below(s)
-	for _, address := range strings.Split(strings.Join(values, ","), ",") {
-		address = clean(strings.Trim(strings.TrimSpace(address), "<>"))
-		if address != "" && len(events) < maxRecipients {
-			events = append(events, m.plain(sluice.EventBounced, address, said[strings.ToLower(address)]))
+	s, _, _ = strings.Cut(s, "\n---") // the copy of the mail
+	named, said := below(s)
+	if len(values) == 0 {
+		for _, address := range named {
+			events = append(events, m.plain(sluice.EventDeferred, clean(address), said[address]))
 		}
+		return events
+	}
+	all := strings.Split(strings.Join(values, ","), ",")
+	for _, address := range all[:min(len(all), maxRecipients)] {
+		if address = clean(strings.Trim(strings.TrimSpace(address), "<>")); address == "" {
+			continue
+		}
+		reason := said[strings.ToLower(address)]
+		if reason == "" && len(all) == 1 { // Gmail had it further below
+			reason = replyIn.FindString(s[:min(len(s), maxTextBytes)])
+		}
+		events = append(events, m.plain(sluice.EventBounced, address, reason))
 	}
 	return events
 }
 
-// below returns, by the address in lower case, what stands below each line that has
-// nothing but an address, or an address and a colon: up to the next such line, or to
-// an empty one.
-func below(s string) map[string]string {
-	said := make(map[string]string)
+// below returns the addresses, in lower case, of the lines that have nothing but an
+// address, or an address and a colon. said is what stands below each: up to the next
+// such line, or to an empty one.
+func below(s string) (named []string, said map[string]string) {
+	said = make(map[string]string)
 	address := ""
 	for line := range strings.Lines(s) {
 		word := strings.ToLower(strings.TrimSuffix(strings.TrimSpace(line), ":"))
@@ -85,14 +103,16 @@ func below(s string) map[string]string {
 		case word == "":
 			address = ""
 		case strings.Contains(word, "@") && !strings.ContainsAny(word, " <"):
-			if address = word; len(said) >= maxRecipients {
-				return said
+			if len(named) >= maxRecipients {
+				return named, said
 			}
+			address = word
+			named = append(named, address)
 		case address != "" && len(said[address]) < maxTextBytes:
 			said[address] += line
 		}
 	}
-	return said
+	return named, said
 }
 
 var (
@@ -117,6 +137,10 @@ func (m *report) plain(name, recipient, said string) Event {
 		code = found[1]
 	}
 	e.judge(code)
-	e.identify(m, "failed")
+	action := "failed" // as of a delivery status: the same failure told in another form is the same event
+	if name == sluice.EventDeferred {
+		action = "delayed"
+	}
+	e.identify(m, action)
 	return e
 }
