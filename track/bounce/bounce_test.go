@@ -80,6 +80,7 @@ func TestBrokenMails(t *testing.T) {
 		"broken quoted-printable": {"Content-Type: message/delivery-status\nContent-Transfer-Encoding: quoted-printable\n\nX: =ZZ\n" + fields, bounced},
 		"an mbox":                 {"\n\nFrom MAILER-DAEMON Mon Nov 23 10:00:00 2026\n" + part, bounced},
 		"a status inside a mail":  {"Subject: FW\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/rfc822\n\n" + part + "\n--b--\n", "unknown"},
+		"called an answer":        {"From: Mail System <noreply@mx.example>\nAuto-Submitted: auto-replied\n" + part, bounced},
 		"the head alone":          {"Subject: x", "unknown"},
 		"no head":                 {"\nbody", "unknown"},
 		"nothing":                 {"", "unknown"},
@@ -170,6 +171,7 @@ func TestTimes(t *testing.T) {
 	for _, test := range []struct{ last, arrival, want string }{
 		{"Mon, 23 Nov 2026 10:00:05 +0100 (CET)", "x", "2026-11-23T09:00:05Z"},
 		{"yesterday", "Mon, 23 Nov 2026 10:00:05 -0500", "2026-11-23T15:00:05Z"},
+		{"Mon, 23 Nov 2026 10:00:05 +0100 (" + strings.Repeat("x", maxDateBytes) + ")", "", ""},
 		{"Mon, 23 Nov 1926 10:00:05 +0000", "", ""},
 		{"", "", ""},
 	} {
@@ -253,7 +255,9 @@ func TestBounds(t *testing.T) {
 	}
 	fields := strings.Repeat("X: y\n", maxFields)
 	for name, test := range map[string]struct{ mail, want string }{
-		"parts":  {"Content-Type: multipart/mixed; boundary=b\n\n" + strings.Repeat("--b\n\nx\n", maxParts) + "--b\nContent-Type: message/delivery-status\n\n" + group(1) + "--b--\n", "unknown"},
+		"parts": {"Content-Type: multipart/mixed; boundary=b\n\n" + strings.Repeat("--b\n\nx\n", maxParts) + "--b\nContent-Type: message/delivery-status\n\n" + group(1) + "--b--\n", "unknown"},
+		"parts of parts": {"Content-Type: multipart/mixed; boundary=b\n\n" + strings.Repeat("--b\nContent-Type: multipart/mixed; boundary=c\n\n"+strings.Repeat("--c\n\nx\n", 10), maxParts/10) +
+			"--b\nContent-Type: message/delivery-status\n\n" + group(1) + "--b--\n", "unknown"},
 		"levels": {nested(maxLevels+1, "Content-Type: message/delivery-status\n\n"+group(1)), "unknown"},
 		"level":  {nested(maxLevels, "Content-Type: message/delivery-status\n\n"+group(1)), "bounced u1@example.com 5.1.1 hard invalid"},
 		"fields": {fields + "Auto-Submitted: auto-replied\n\n", "unknown"},
@@ -264,6 +268,13 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}
+	if h, _ := cutHeader([]byte("X: " + strings.Repeat("x", maxFieldBytes) + "\n y")); len(h) != 1 || len(h[0].value) > maxFieldBytes {
+		t.Errorf("%d bytes of a field are kept", len(h[0].value))
+	}
+	warning := "From: Mailer-Daemon@mx.example\n\ncreated automatically by mail delivery software: has not yet been delivered\n\n"
+	if got := len(Parse([]byte(warning + addresses(maxRecipients+50)))); got != maxRecipients {
+		t.Errorf("%d events of a warning, want %d", got, maxRecipients)
+	}
 	var extensions strings.Builder
 	for n := range 2 * maxMetadata {
 		fmt.Fprintf(&extensions, "X-%d: %s\n", n, strings.Repeat("ä", maxTextBytes))
@@ -272,6 +283,15 @@ func TestBounds(t *testing.T) {
 	if len(e.Metadata) > maxMetadata || len(e.Metadata) < maxMetadata-4 || len(e.Metadata["x_1"]) != maxValueBytes || len(e.Description) != maxTextBytes || !utf8.ValidString(e.Description) {
 		t.Errorf("%d of metadata, %d bytes of an extension, %d of the subject", len(e.Metadata), len(e.Metadata["x_1"]), len(e.Description))
 	}
+}
+
+// addresses are so many lines of an address each.
+func addresses(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "  u%d@example.com\n", i)
+	}
+	return b.String()
 }
 
 // nested is a part inside of so many multiparts.
