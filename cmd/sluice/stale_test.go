@@ -14,6 +14,7 @@ import (
 	"sluice/store/sqlstore"
 	"sluice/test/proxy"
 	"sluice/test/servers"
+	"sluice/test/sink"
 )
 
 const staleFile = `
@@ -25,13 +26,13 @@ routes: {relay: {smtp: {url: 'smtp://%s', plain: true}}}
 sending: on
 `
 
-// A process that is cut off from the database mails nobody who unsubscribes
-// meanwhile by another process; transactional mail goes on for a while. /readyz
-// says so, nothing is lost, and all others get their mail when it is back.
-func TestCutOffFromTheDatabaseNobodyUnsubscribedIsMailed(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	maria, err := servers.StartMariaDB(t.Context(), servers.MariaDBOptions{Dir: filepath.Join(dir, "maria")})
+// startBehindProxy starts the program with a MariaDB, which it reaches through a proxy
+// alone, and a receiver that its mail goes to.
+func startBehindProxy(t *testing.T) (dir string, maria *servers.MariaDB, between *proxy.Proxy, receiver *sink.Sink, s *served) {
+	t.Helper()
+	dir = t.TempDir()
+	var err error
+	maria, err = servers.StartMariaDB(t.Context(), servers.MariaDBOptions{Dir: filepath.Join(dir, "maria")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,14 +40,23 @@ func TestCutOffFromTheDatabaseNobodyUnsubscribedIsMailed(t *testing.T) {
 	if err := maria.CreateDatabase(t.Context(), "stale"); err != nil {
 		t.Fatal(err)
 	}
-	proxy, err := proxy.New("tcp", maria.Addr())
+	between, err = proxy.New("tcp", maria.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = proxy.Close() })
-	receiver := startReceiver(t)
-	configure(t, dir, fmt.Sprintf(staleFile, "mysql://root@"+proxy.Addr()+"/stale", receiver.Addr()))
-	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	t.Cleanup(func() { _ = between.Close() })
+	receiver = startReceiver(t)
+	configure(t, dir, fmt.Sprintf(staleFile, "mysql://root@"+between.Addr()+"/stale", receiver.Addr()))
+	s = serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	return dir, maria, between, receiver, s
+}
+
+// A process that is cut off from the database mails nobody who unsubscribes
+// meanwhile by another process; transactional mail goes on for a while. /readyz
+// says so, nothing is lost, and all others get their mail when it is back.
+func TestCutOffFromTheDatabaseNobodyUnsubscribedIsMailed(t *testing.T) {
+	t.Parallel()
+	dir, maria, proxy, receiver, s := startBehindProxy(t)
 
 	other, err := sqlstore.Open(t.Context(), "mysql://root@"+maria.Addr()+"/stale", sqlstore.Options{})
 	if err != nil {
@@ -99,23 +109,7 @@ func TestCutOffFromTheDatabaseNobodyUnsubscribedIsMailed(t *testing.T) {
 // afterwards: transactional mail still leaves, all of it, and once.
 func TestMailLeavesThoughACommitWasCutOff(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	maria, err := servers.StartMariaDB(t.Context(), servers.MariaDBOptions{Dir: filepath.Join(dir, "maria")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = maria.Kill() })
-	if err := maria.CreateDatabase(t.Context(), "stale"); err != nil {
-		t.Fatal(err)
-	}
-	proxy, err := proxy.New("tcp", maria.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = proxy.Close() })
-	receiver := startReceiver(t)
-	configure(t, dir, fmt.Sprintf(staleFile, "mysql://root@"+proxy.Addr()+"/stale", receiver.Addr()))
-	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	_, maria, proxy, receiver, s := startBehindProxy(t)
 	urgent := func(to string) {
 		t.Helper()
 		s.mailed(t, `{"from":"shop@example.com","subject":"s","text":"t","to":"`+to+`","class":"transactional"}`)
