@@ -270,7 +270,7 @@ func (f *eventFields) readName(opts *EventOptions, e *sluice.Event) error {
 	if trim(e.Name) == "" {
 		return errors.New("name is missing: want a string in event, event_name, name or type")
 	}
-	if word, detailed, ok := mailWord(e.Name); ok {
+	if word, detailed, ok := MailWord(e.Name); ok {
 		e.Kind, e.Name = sluice.KindMail, word
 		if detailed {
 			t.start = 0

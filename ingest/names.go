@@ -2,10 +2,10 @@ package ingest
 
 import "sluice"
 
-// maxMailWordBytes is as long as the longest name in mailWord.
+// maxMailWordBytes is as long as the longest name in MailWord.
 const maxMailWordBytes = len("templaterenderingfailed")
 
-// mailWord returns the one word for what mail providers call a mail event, or
+// MailWord returns the one word for what mail providers call a mail event, or
 // false for any other name, which is a customer's own. Upper and lower case,
 // hyphens, spaces and underscores make no difference: "Hard Bounce",
 // "hard_bounce" and "HardBounce" are one.
@@ -16,7 +16,7 @@ const maxMailWordBytes = len("templaterenderingfailed")
 //
 // detailed says that the name tells more than the word (a hard bounce from a
 // soft one), so it must be kept beside it.
-func mailWord(name string) (word string, detailed, ok bool) {
+func MailWord(name string) (word string, detailed, ok bool) {
 	var folded [maxMailWordBytes]byte
 	n := 0
 	for i := range len(name) {

@@ -72,14 +72,14 @@ func TestMailWord(t *testing.T) {
 	} {
 		for name := range strings.SplitSeq(tt.names, ", ") {
 			name, detail := strings.CutPrefix(name, "+")
-			word, detailed, ok := mailWord(name)
+			word, detailed, ok := MailWord(name)
 			if !ok || word != tt.word || detailed != detail {
 				t.Errorf("%s %q: got %q, %v, %v, want %q, %v", tt.provider, name, word, detailed, ok, tt.word, detail)
 			}
 		}
 	}
 	for _, word := range mailWords {
-		if got, detailed, ok := mailWord(word); got != word || detailed || !ok {
+		if got, detailed, ok := MailWord(word); got != word || detailed || !ok {
 			t.Errorf("%s: got %q, %v, %v", word, got, detailed, ok)
 		}
 	}
@@ -91,7 +91,7 @@ func TestOwnNames(t *testing.T) {
 		"invalid", "error", "failure", "request", "click.", "clíck", "click\x00", "templaterenderingfailedx", "opened opened opened opened",
 		strings.Repeat("n", 10_000), strings.Repeat("_", 10_000),
 	} {
-		if word, _, ok := mailWord(name); ok {
+		if word, _, ok := MailWord(name); ok {
 			t.Errorf("%.40q is taken for %s", name, word)
 		}
 	}
@@ -103,11 +103,11 @@ func FuzzMailWord(f *testing.F) {
 	}
 	fold := strings.NewReplacer("-", "", " ", "", "_", "")
 	f.Fuzz(func(t *testing.T, name string) {
-		word, detailed, ok := mailWord(name)
+		word, detailed, ok := MailWord(name)
 		if ok != slices.Contains(mailWords, word) || ok == (word == "") || detailed && !ok {
 			t.Fatalf("%q: got %q, %v, %v", name, word, detailed, ok)
 		}
-		if again, _, same := mailWord(fold.Replace(name)); again != word || same != ok {
+		if again, _, same := MailWord(fold.Replace(name)); again != word || same != ok {
 			t.Fatalf("%q: got %q folded, %q as it is", name, again, word)
 		}
 	})
@@ -118,7 +118,7 @@ func BenchmarkMailWord(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				mailWord(name)
+				MailWord(name)
 			}
 		})
 	}

@@ -84,6 +84,7 @@ func commands() []command {
 		{name: "import", args: "events | users FILE", line: "read events or users of a file in", long: importLong, setting: true, loads: true, flags: importFlags, run: runImport},
 		{name: "spill", args: "list | replay FILE...", line: "show and replay events that were kept while Redis was away", long: spillLong, setting: true, loads: true, run: runSpill},
 		{name: "export", args: "events | series | users", line: "write events, series or users out as lines", long: exportLong, setting: true, loads: true, flags: exportFlags, run: runExport},
+		{name: "hook", args: "parse PROVIDER [FILE]", line: "read the webhook of a mail provider", long: hookLong, run: runHook},
 		{name: "config", args: "[show]", line: "print the commented configuration", long: configLong, setting: true, run: runConfig},
 		{name: "completion", args: "bash | zsh | fish", line: "print what a shell completes commands by", long: completionLong, run: runCompletion},
 		{name: "man", line: "print the manual page", long: manLong, bare: true, run: runMan},

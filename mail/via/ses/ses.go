@@ -38,7 +38,7 @@ const sendPath = "/v2/email/outbound-emails"
 // Tags by which SES's events name the send and its tags again: mail.tags.
 const (
 	SendTag   = "sluice-send"
-	tagPrefix = "sluice-tag-" // and a number from 1, since a name may stand once
+	TagPrefix = "sluice-tag-" // and a number from 1, since a name may stand once
 )
 
 // Settings are of one route.
@@ -144,7 +144,7 @@ func (t *Transport) body(e *mail.Envelope) []byte {
 	b = append(b, `,"EmailTags":[{"Name":"`+SendTag+`","Value":`...)
 	b = append(appendText(b, tagValue(e.Send)), '}')
 	for i, tag := range e.Tags {
-		b = append(b, `,{"Name":"`+tagPrefix+strconv.Itoa(i+1)+`","Value":`...)
+		b = append(b, `,{"Name":"`+TagPrefix+strconv.Itoa(i+1)+`","Value":`...)
 		b = append(appendText(b, tagValue(tag)), '}')
 	}
 	return append(b, `]}`...)

@@ -1,0 +1,297 @@
+package hook
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	netmail "net/mail"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"sluice"
+	"sluice/ingest"
+	"sluice/lib/jsonscan"
+	"sluice/lib/timetext"
+	"sluice/mail"
+	"sluice/mail/via/ses"
+)
+
+// Reason is why a mail was not delivered, one list for all providers.
+type Reason string
+
+// The reasons.
+const (
+	ReasonInvalid      Reason = "invalid"      // the address can be no address
+	ReasonBounced      Reason = "bounced"      // it was refused, or was before
+	ReasonTimedOut     Reason = "timed_out"    // nobody took it in time
+	ReasonBlocked      Reason = "blocked"      // by the receiver or by the provider
+	ReasonSpam         Reason = "spam"         // it was taken for spam, now or before
+	ReasonUnsubscribed Reason = "unsubscribed" // the person wants none
+	ReasonOther        Reason = "other"
+)
+
+// Bounds of an event. Texts are cut at the end of a character. Of what names something
+// a part would name something else, so an address or id that is too long is left out,
+// and an event id is replaced by its hash.
+const (
+	MaxTextBytes      = 2048 // description and reply
+	MaxUserAgentBytes = 1024
+	MaxURLBytes       = 8192
+	MaxMessageIDBytes = 255
+	MaxTags           = 50
+	MaxTagBytes       = 255
+	MaxMetadata       = 100      // members
+	MaxMetadataBytes  = 16 << 10 // of all members; one that would be too much is left out
+
+	maxTimeBytes = 64 // a longer text is no time
+)
+
+// Event is what a provider says of one mail to one recipient. A text that it does not
+// say is empty. All texts are UTF-8 without NUL; but for Description and MTAResponse they
+// have no control characters.
+type Event struct {
+	Type      string // one of the words for mail events (package sluice)
+	Recipient string // an address, as the provider writes it
+
+	// MessageID names the message: the send, if a tag of ours says which, else
+	// ProviderID.
+	MessageID  string
+	ProviderID string // the provider's name of the message, as it writes it
+
+	// EventID is never empty: the provider's, or one that follows from the element, so
+	// that a repeat has the same.
+	EventID string
+
+	TimeMillis int64 // when it happened, as the provider says
+	Timed      bool  // there is such a time
+
+	RejectReason Reason
+	Description  string // in the provider's words; of an unreadable element its text
+	MTAResponse  string // what the receiver's server replied
+	UserAgent    string
+	ClickURL     string
+	Bot          string // what the provider says of a program that opened or clicked
+
+	Tags     []string
+	Metadata map[string]json.RawMessage // values as the provider writes them
+
+	metadata object // what becomes Metadata
+}
+
+// word returns our word for a provider's name of an event: that of the provider's own
+// table, else the one that all share, else `unknown`.
+func word(own map[string]string, name string) string {
+	if w, ok := own[name]; ok {
+		return w
+	}
+	if w, _, ok := ingest.MailWord(name); ok {
+		return w
+	}
+	return sluice.EventUnknown
+}
+
+// timed sets the time to that of the first text that is one.
+func (e *Event) timed(texts ...string) {
+	for _, s := range texts {
+		if s == "" || len(s) > maxTimeBytes {
+			continue
+		}
+		if ms, err := timetext.Parse(s, true); err == nil {
+			e.TimeMillis, e.Timed = ms, true
+			return
+		}
+	}
+}
+
+// set adds a value to the metadata.
+func (e *Event) set(name string, v jsonscan.Value) {
+	if e.metadata == nil {
+		e.metadata = object{}
+	}
+	e.metadata[name] = v
+}
+
+// setText adds a text to the metadata.
+func (e *Event) setText(name, text string) {
+	if raw, err := json.Marshal(text); err == nil {
+		e.set(name, jsonscan.Value{Raw: string(raw), Kind: jsonscan.String, Escaped: strings.Contains(string(raw), `\`)})
+	}
+}
+
+// merge adds the members of an object to the metadata.
+func (e *Event) merge(o object) {
+	for name, v := range o {
+		e.set(name, v)
+	}
+}
+
+// mergeText adds a text that is a JSON object to the metadata by its members, and any
+// other under a name.
+func (e *Event) mergeText(name, text string) {
+	if o, err := readObject(clean([]byte(text))); err == nil {
+		e.merge(o)
+	} else if text != "" {
+		e.setText(name, text)
+	}
+}
+
+// finish completes an event, the one with this index of its element, and holds it to
+// the bounds.
+func (e *Event) finish(element string, index int) {
+	e.EventID = eventID(e.EventID, element, index)
+	e.Recipient = nameUpTo(e.Recipient, sluice.MaxEmailBytes)
+	e.ProviderID = nameUpTo(cmp.Or(e.ProviderID, e.MessageID), MaxMessageIDBytes)
+	e.MessageID = cmp.Or(ownSend(e.metadata), e.ProviderID)
+	if e.Type == sluice.EventUnknown && e.Description == "" {
+		e.Description = element
+	}
+	e.Description = textUpTo(e.Description, MaxTextBytes)
+	e.MTAResponse = textUpTo(e.MTAResponse, MaxTextBytes)
+	e.UserAgent = lineUpTo(e.UserAgent, MaxUserAgentBytes)
+	e.ClickURL = lineUpTo(e.ClickURL, MaxURLBytes)
+	e.Bot = lineUpTo(e.Bot, MaxTagBytes)
+	if e.RejectReason == "" {
+		switch e.Type {
+		case sluice.EventBounced:
+			e.RejectReason = ReasonBounced
+		case sluice.EventRejected:
+			e.RejectReason = ReasonOther
+		}
+	}
+	e.boundTags()
+	e.boundMetadata()
+}
+
+func (e *Event) boundTags() {
+	kept := make([]string, 0, min(len(e.Tags), MaxTags))
+	for _, tag := range e.Tags {
+		if tag = lineUpTo(tag, MaxTagBytes); tag != "" && len(kept) < MaxTags {
+			kept = append(kept, tag)
+		}
+	}
+	e.Tags = kept
+}
+
+// boundMetadata takes members in the order of their names, so that a repeat of an event
+// that has too many keeps the same.
+func (e *Event) boundMetadata() {
+	e.Metadata = make(map[string]json.RawMessage, min(len(e.metadata), MaxMetadata))
+	bytes := 0
+	for _, name := range slices.Sorted(maps.Keys(e.metadata)) {
+		v := e.metadata[name]
+		size := len(name) + len(v.Raw)
+		if v.Kind == jsonscan.None || bytes+size > MaxMetadataBytes || len(e.Metadata) == MaxMetadata {
+			continue
+		}
+		bytes += size
+		e.Metadata[name] = json.RawMessage(v.Raw)
+	}
+	e.metadata = nil
+}
+
+// sendTags are the names under which a mail of ours carries the id of its send: the tag
+// of the transport for SES, and the member that events have (INTERFACES.md, section 4).
+var sendTags = []string{ses.SendTag, "send"}
+
+// ownSend returns the id of the send that a tag of ours names, or "". In a tag of SES
+// the dot of an id is a hyphen.
+func ownSend(metadata object) string {
+	for _, name := range sendTags {
+		id := metadata.text(name)
+		if len(id) > MaxMessageIDBytes {
+			continue
+		}
+		if at := strings.LastIndexByte(id, '-'); at > 0 && !strings.Contains(id, ".") {
+			id = id[:at] + "." + id[at+1:]
+		}
+		if _, _, ok := mail.ParseSendID(id); ok {
+			return id
+		}
+	}
+	return ""
+}
+
+// eventID returns the provider's id of an event, if it can be kept as it is, else one
+// that follows from it. Without one it follows from the element. The second and further
+// events of an element have ids of their own.
+func eventID(id, element string, index int) string {
+	suffix := ""
+	if index > 0 {
+		suffix = "-" + strconv.Itoa(index+1)
+	}
+	switch {
+	case id == "":
+		return derived(element) + suffix
+	case len(id)+len(suffix) > sluice.MaxEventIDBytes || lineUpTo(id, len(id)) != id:
+		return derived(id) + suffix
+	}
+	return id + suffix
+}
+
+// derived makes an id of texts: 32 hexadecimal digits. The length before each text keeps
+// two texts from being taken for two others.
+func derived(texts ...string) string {
+	h := sha256.New()
+	for _, s := range texts {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(s)))
+		h.Write(size[:])
+		h.Write([]byte(s))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// textUpTo holds a text to a number of bytes. Line breaks and tabs may stay.
+func textUpTo(s string, most int) string {
+	return cut(s, most, func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' || !unicode.IsControl(r) })
+}
+
+// lineUpTo is textUpTo without any control characters: nothing of it can begin a line of a header
+// or of a log.
+func lineUpTo(s string, most int) string {
+	return strings.TrimSpace(cut(s, most, func(r rune) bool { return !unicode.IsControl(r) }))
+}
+
+// nameUpTo is a text that names something, without white space around it. One that is too
+// long, or has a control character inside, is none: a part would name something else.
+func nameUpTo(s string, most int) string {
+	s = strings.TrimSpace(s)
+	if len(s) > most || strings.ContainsFunc(s, unicode.IsControl) {
+		return ""
+	}
+	return s
+}
+
+// cut keeps allowed characters, of up to most bytes in all. Bytes that are no UTF-8
+// become U+FFFD.
+func cut(s string, most int, allowed func(rune) bool) string {
+	var b strings.Builder
+	for _, r := range s {
+		if !allowed(r) {
+			continue
+		}
+		if b.Len()+utf8.RuneLen(r) > most {
+			break
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// address returns the address of a mailbox such as `Ann <ann@example.com>`, or the text
+// itself.
+func address(s string) string {
+	if !strings.Contains(s, "<") || len(s) > MaxTextBytes {
+		return s
+	}
+	if a, err := netmail.ParseAddress(s); err == nil {
+		return a.Address
+	}
+	return s
+}

@@ -1,0 +1,238 @@
+package hook
+
+import (
+	"bytes"
+	"fmt"
+	"mime/multipart"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+
+	"sluice/lib/jsonscan"
+)
+
+// Bounds of what is read of one element.
+const (
+	maxMembers = 4096 // of an object
+	maxValues  = 1000 // of a list in it; further ones are left out
+	maxFields  = 1000 // of a form
+)
+
+// clean makes a body a text that jsonscan reads wherever it is JSON at all. Providers
+// pass on what strangers wrote, such as user agents and subjects, cut anywhere. So
+// invalid UTF-8, half of a surrogate pair and NUL, which no database holds, become
+// U+FFFD. A byte order mark at the start goes.
+func clean(body []byte) string {
+	s := strings.ToValidUTF8(strings.TrimPrefix(string(body), "\ufeff"), "\ufffd")
+	if !strings.Contains(s, `\u`) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for {
+		at := strings.IndexByte(s, '\\')
+		if at < 0 || at+1 == len(s) {
+			b.WriteString(s)
+			return b.String()
+		}
+		b.WriteString(s[:at])
+		s = s[at:]
+		n := 2
+		if r, ok := unit(s); ok {
+			n = 6
+			low, paired := unit(s[6:])
+			switch {
+			case utf16.IsSurrogate(r) && paired && utf16.DecodeRune(r, low) != 0xfffd:
+				n = 12
+			case utf16.IsSurrogate(r), r == 0:
+				b.WriteString(`\ufffd`)
+				s = s[6:]
+				continue
+			}
+		}
+		b.WriteString(s[:n])
+		s = s[n:]
+	}
+}
+
+// unit reads the escape that a text begins with.
+func unit(s string) (rune, bool) {
+	if len(s) < 6 || s[:2] != `\u` {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s[2:6], 16, 16)
+	return rune(n), err == nil
+}
+
+// split cuts the elements of an array apart by commas, brackets and quotes, whatever they
+// are otherwise. So an element that is no JSON costs itself alone. It returns no more
+// than most+1.
+func split(array string, most int) (all []string) {
+	depth, start, quoted := 0, 1, false
+	add := func(end int) {
+		if element := strings.TrimSpace(array[start:end]); element != "" {
+			all = append(all, element)
+		}
+		start = end + 1
+	}
+	for i := 1; i < len(array); i++ {
+		switch c := array[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[', c == '{':
+			depth++
+		case depth == 0 && c == ']':
+			add(i)
+			i = len(array) // what follows is one element that cannot be read
+		case depth > 0 && (c == ']' || c == '}'):
+			depth--
+		case depth == 0 && c == ',':
+			if add(i); len(all) > most {
+				return all
+			}
+		}
+	}
+	if start < len(array) {
+		add(len(array))
+	}
+	return all
+}
+
+// object is a JSON object by the names of its members. Of two of one name the last
+// counts.
+type object map[string]jsonscan.Value
+
+// readObject reads an object.
+func readObject(text string) (object, error) {
+	o := object{}
+	m := jsonscan.Read(text)
+	for m.Next() {
+		if o[m.Key] = m.Value; len(o) > maxMembers {
+			return nil, fmt.Errorf("an object has more than %d members", maxMembers)
+		}
+	}
+	if err := m.Err(); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// objectOf returns a value as an object, an empty one if it is none.
+func objectOf(v jsonscan.Value) object {
+	if v.Kind != jsonscan.Object {
+		return nil
+	}
+	o, _ := readObject(v.Raw) // nil if it has too many members
+	return o
+}
+
+// inner returns the object at the end of a way of names.
+func (o object) inner(way ...string) object {
+	for _, name := range way {
+		o = objectOf(o[name])
+	}
+	return o
+}
+
+// text returns the first member of these names that is a string or a number and not
+// empty; of a number its digits.
+func (o object) text(names ...string) string {
+	for _, name := range names {
+		if s := textOf(o[name]); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+func textOf(v jsonscan.Value) string {
+	if v.Kind == jsonscan.String || v.Kind == jsonscan.Number {
+		return v.Text()
+	}
+	return ""
+}
+
+// is reports whether a member is true, or the text of it.
+func (o object) is(name string) bool {
+	v := o[name]
+	return v.Kind == jsonscan.Bool && v.Raw == "true" || strings.EqualFold(textOf(v), "true")
+}
+
+// list returns the values of a member that is an array; of any other that one value.
+func (o object) list(name string) (all []jsonscan.Value) {
+	v := o[name]
+	switch v.Kind {
+	case jsonscan.None, jsonscan.Null:
+		return nil
+	case jsonscan.Array:
+		for e := jsonscan.ReadArray(v.Raw); e.Next() && len(all) < maxValues; {
+			all = append(all, e.Value)
+		}
+		return all
+	}
+	return []jsonscan.Value{v}
+}
+
+// texts returns the texts of a member that is a list of them, or one.
+func (o object) texts(name string) (all []string) {
+	for _, v := range o.list(name) {
+		if s := textOf(v); s != "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// form reads a body that is a form, application/x-www-form-urlencoded or
+// multipart/form-data. Which one it is, and the boundary (RFC 2046, 5.1.1), are seen by
+// the body itself. Files in it are left out.
+func form(body []byte) (url.Values, error) {
+	if bytes.HasPrefix(body, []byte("--")) {
+		return multipartForm(body)
+	}
+	if n := bytes.Count(body, []byte{'&'}); n >= maxFields {
+		return nil, fmt.Errorf("read the form: it has more than %d fields", maxFields)
+	}
+	values, err := url.ParseQuery(string(bytes.TrimSpace(body)))
+	if err != nil {
+		return nil, fmt.Errorf("read the form: %w", err)
+	}
+	return values, nil
+}
+
+// maxBoundaryBytes is RFC 2046, 5.1.1.
+const maxBoundaryBytes = 70
+
+func multipartForm(body []byte) (url.Values, error) {
+	head, _, _ := bytes.Cut(body[2:], []byte("\n"))
+	boundary := string(bytes.TrimRight(head, "\r \t"))
+	if boundary == "" || len(boundary) > maxBoundaryBytes {
+		return nil, fmt.Errorf("read the form: its first line is no boundary of 1 to %d characters", maxBoundaryBytes)
+	}
+	values := url.Values{}
+	parts := multipart.NewReader(bytes.NewReader(body), boundary)
+	for n := 0; ; n++ {
+		if n == maxFields {
+			return nil, fmt.Errorf("read the form: it has more than %d fields", maxFields)
+		}
+		part, err := parts.NextPart()
+		if err != nil {
+			if len(values) == 0 {
+				return nil, fmt.Errorf("read the form: %w", err)
+			}
+			return values, nil
+		}
+		if part.FormName() == "" || part.FileName() != "" {
+			continue
+		}
+		var value bytes.Buffer
+		if _, err := value.ReadFrom(part); err != nil {
+			return values, nil // it ends in the middle of a field
+		}
+		values.Add(part.FormName(), value.String())
+	}
+}

@@ -1,0 +1,225 @@
+package hook
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"sluice"
+	"sluice/lib/jsonscan"
+	"sluice/mail/via/ses"
+)
+
+// verifySES checks what SNS signs. What is no message of SNS, because its delivery is
+// `raw` or something else has unwrapped it, tells a secret instead.
+func verifySES(ctx context.Context, r *Request, a *Access) error {
+	if err := checkBody(r); err != nil {
+		return refuse("%v", err)
+	}
+	o, err := readObject(strings.TrimSpace(clean(r.Body)))
+	if err != nil {
+		return refuse("%v", err)
+	}
+	if o.text("Signature", "SigningCertURL", "SignatureVersion") == "" {
+		return verifyShared(ctx, r, a)
+	}
+	return a.checkSNS(ctx, o, r.Header.Get(snsTypeHeader))
+}
+
+// readSES reads a message of SNS with an event of SES in it, or that event alone.
+func readSES(o object, _ *Request, out *Result) []Event {
+	switch kind := o.text("Type"); {
+	case kind == snsConfirmation || kind == snsUnsubscribed:
+		out.confirm(o, kind)
+		return nil
+	case kind == snsNotification:
+		return readNotification(o, out)
+	}
+	return readSESEvent(o, "", "")
+}
+
+// snsTest is what SES publishes when a topic is set as the destination of its events.
+const snsTest = "Successfully validated SNS topic"
+
+func readNotification(o object, out *Result) []Event {
+	message := o.text("Message")
+	if strings.HasPrefix(message, snsTest) {
+		out.Notes = append(out.Notes, "SES says that it may publish to the topic "+lineUpTo(o.text("TopicArn"), MaxTextBytes))
+		return nil
+	}
+	inner, err := readObject(clean([]byte(message)))
+	if err != nil {
+		return []Event{{Type: sluice.EventUnknown, EventID: o.text("MessageId"), Description: message}}
+	}
+	return readSESEvent(inner, o.text("MessageId"), o.text("Timestamp"))
+}
+
+// sesDetails are the members with what an event says, where they are not the name of
+// the event in lower case.
+var sesDetails = map[string]string{"Rendering Failure": "failure", "RenderingFailure": "failure", "DeliveryDelay": "deliveryDelay"}
+
+// readSESEvent reads an event of SES: an event of its recipients. published is when SNS
+// published it.
+func readSESEvent(o object, id, published string) []Event {
+	name := o.text("eventType", "notificationType")
+	key, ok := sesDetails[name]
+	if !ok {
+		key = strings.ToLower(name)
+	}
+	detail, sent := o.inner(key), o.inner("mail")
+	if id == "" {
+		id = detail.text("feedbackId")
+	}
+	e := Event{
+		Type:       word(nil, name),
+		ProviderID: sent.text("messageId"),
+		EventID:    id,
+		UserAgent:  detail.text("userAgent"),
+	}
+	// A sent, rejected or failed mail has no time but that of the mail.
+	e.timed(detail.text("timestamp"), sent.text("timestamp"), published)
+	e.sesTags(sent)
+	recipients := sesRecipients(detail, sent)
+	switch name {
+	case "Bounce":
+		e.Description, e.RejectReason = detail.text("bounceType")+": "+detail.text("bounceSubType"), ReasonBounced
+	case "Complaint":
+		e.Description, e.RejectReason = detail.text("complaintFeedbackType"), ReasonSpam
+	case "Delivery":
+		e.MTAResponse = detail.text("smtpResponse")
+	case "DeliveryDelay":
+		e.Description = detail.text("delayType")
+	case "Reject":
+		e.Description, e.RejectReason = detail.text("reason"), ReasonBlocked
+	case "Click":
+		e.ClickURL = detail.text("link")
+	case "Rendering Failure", "RenderingFailure":
+		e.Description = detail.text("errorMessage")
+	case "Subscription":
+		e.Type, e.Description = sesSubscription(detail), detail.text("source")
+	default:
+		e = unknownAs(e, name)[0]
+	}
+	return perRecipient(e, recipients)
+}
+
+// sesRecipient is one address that an event is about.
+type sesRecipient struct{ address, reply string }
+
+// sesRecipients are those that the event itself names, else all of the mail.
+func sesRecipients(detail, sent object) (all []sesRecipient) {
+	for _, key := range []string{"bouncedRecipients", "complainedRecipients", "delayedRecipients"} {
+		for _, v := range detail.list(key) {
+			o := objectOf(v)
+			all = append(all, sesRecipient{o.text("emailAddress"), o.text("diagnosticCode")})
+		}
+	}
+	to := detail.texts("recipients") // of a delivery
+	if len(to) == 0 {
+		to = sent.texts("destination")
+	}
+	for i := 0; i < len(to) && len(all) == i; i++ { // only where none has been named
+		all = append(all, sesRecipient{address: to[i]})
+	}
+	return all
+}
+
+// perRecipient makes an event of each recipient of it; of none, one.
+func perRecipient(e Event, recipients []sesRecipient) []Event {
+	if len(recipients) == 0 {
+		return []Event{e}
+	}
+	all := make([]Event, len(recipients))
+	for i, r := range recipients {
+		all[i] = e
+		all[i].Recipient = address(r.address)
+		if r.reply != "" {
+			all[i].MTAResponse = r.reply
+		}
+	}
+	return all
+}
+
+// sesTags takes the tags of the mail. Those of our transport are tags, and name the
+// send; others are metadata. SES's own begin with `ses:` and are left out. Mail by SMTP
+// may have headers instead.
+func (e *Event) sesTags(sent object) {
+	tags := sent.inner("tags")
+	for name := range tags {
+		values := tags.texts(name)
+		if strings.HasPrefix(name, "ses:") || len(values) == 0 {
+			continue
+		}
+		if len(values) == 1 {
+			e.setText(name, values[0])
+		} else {
+			e.set(name, tags[name])
+		}
+	}
+	for n := 1; n <= MaxTags; n++ {
+		name := ses.TagPrefix + strconv.Itoa(n)
+		if tags[name].Kind == jsonscan.None {
+			break
+		}
+		e.Tags = append(e.Tags, tags.texts(name)...)
+		delete(e.metadata, name)
+	}
+	e.headers(sent.list("headers"))
+}
+
+// headers takes tags and metadata of a mail's headers: X-Tag, X-Tags (a JSON array) and
+// X-Metadata (a JSON object).
+func (e *Event) headers(all []jsonscan.Value) {
+	for _, v := range all {
+		o := objectOf(v)
+		value := o.text("value")
+		switch strings.ToLower(o.text("name")) {
+		case "x-tag":
+			e.Tags = append(e.Tags, value)
+		case "x-tags":
+			if list, err := readObject(`{"":` + clean([]byte(value)) + `}`); err == nil {
+				e.Tags = append(e.Tags, list.texts("")...)
+			}
+		case "x-metadata":
+			if o, err := readObject(clean([]byte(value))); err == nil {
+				e.merge(o)
+			}
+		}
+	}
+}
+
+// sesSubscription says which way a subscription has changed: away, if the person left
+// all topics or one more than before.
+func sesSubscription(detail object) string {
+	was, is := detail.inner("oldTopicPreferences"), detail.inner("newTopicPreferences")
+	switch {
+	case is.is("unsubscribeAll"):
+		return sluice.EventUnsubscribed
+	case was.is("unsubscribeAll"):
+		return sluice.EventSubscribed
+	}
+	before, changed := sesTopics(was), ""
+	for topic, status := range sesTopics(is) {
+		switch {
+		case status == before[topic]:
+		case status == "optout":
+			return sluice.EventUnsubscribed
+		default:
+			changed = sluice.EventSubscribed
+		}
+	}
+	if changed == "" {
+		return sluice.EventUnknown
+	}
+	return changed
+}
+
+// sesTopics is the status of each topic, in lower case and without signs.
+func sesTopics(preferences object) map[string]string {
+	all := make(map[string]string)
+	for _, v := range append(preferences.list("topicSubscriptionStatus"), preferences.list("topicPreferences")...) {
+		o := objectOf(v)
+		all[o.text("topicName")] = strings.ToLower(strings.ReplaceAll(o.text("subscriptionStatus"), "_", ""))
+	}
+	return all
+}
