@@ -120,7 +120,8 @@ func (e *Event) set(name string, v jsonscan.Value) {
 // setText adds a text to the metadata.
 func (e *Event) setText(name, text string) {
 	if raw, err := json.Marshal(text); err == nil {
-		e.set(name, jsonscan.Value{Raw: string(raw), Kind: jsonscan.String, Escaped: strings.Contains(string(raw), `\`)})
+		v, _ := jsonscan.Scan(clean(raw)) // what Marshal writes is JSON
+		e.set(strings.ToValidUTF8(name, "\ufffd"), v)
 	}
 }
 
@@ -261,7 +262,7 @@ func lineUpTo(s string, most int) string {
 // nameUpTo is a text that names something, without white space around it. One that is too
 // long, or has a control character inside, is none: a part would name something else.
 func nameUpTo(s string, most int) string {
-	s = strings.TrimSpace(s)
+	s = strings.TrimSpace(strings.ToValidUTF8(s, "\ufffd"))
 	if len(s) > most || strings.ContainsFunc(s, unicode.IsControl) {
 		return ""
 	}
