@@ -59,8 +59,8 @@ type Event struct {
 	Type      string // one of the words for mail events (package sluice)
 	Recipient string // an address, as the provider writes it
 
-	// MessageID names the message: the send, if a tag of ours says which, else
-	// ProviderID.
+	// MessageID names the message: the send, if a tag of ours says which, else what
+	// another sender's tag says, else ProviderID.
 	MessageID  string
 	ProviderID string // the provider's name of the message, as it writes it
 
@@ -148,7 +148,7 @@ func (e *Event) finish(element string, index int) {
 	e.EventID = eventID(e.EventID, element, index)
 	e.Recipient = nameUpTo(e.Recipient, sluice.MaxEmailBytes)
 	e.ProviderID = nameUpTo(cmp.Or(e.ProviderID, e.MessageID), MaxMessageIDBytes)
-	e.MessageID = cmp.Or(ownSend(e.metadata), e.ProviderID)
+	e.MessageID = cmp.Or(ownSend(e.metadata), nameUpTo(e.MessageID, MaxMessageIDBytes), e.ProviderID)
 	if e.Type == sluice.EventUnknown && e.Description == "" {
 		e.Description = element
 	}

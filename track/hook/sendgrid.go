@@ -74,8 +74,9 @@ var sendgridReasons = map[string]Reason{
 }
 
 // sendgridMembers are the members that SendGrid gives events. All others are the
-// sender's unique arguments. `sg_machine_open` is kept beside these.
-var sendgridMembers = wordSet(`asm_group_id attempt bounce_classification category cert_err email event ip
+// sender's unique arguments. `sg_machine_open` is kept beside these. django-anymail puts
+// `anymail_id` there, its name of the message.
+var sendgridMembers = wordSet(`anymail_id asm_group_id attempt bounce_classification category cert_err email event ip
 	marketing_campaign_id marketing_campaign_name newsletter nlvx_campaign_id nlvx_campaign_split_id nlvx_user_id
 	pool post_type reason response send_at sg_content_type sg_event_id sg_message_id smtp-id status timestamp tls
 	type url url_offset useragent`)
@@ -99,11 +100,7 @@ func readSendGrid(o object, _ *Request, _ *Result) []Event {
 		Tags:      o.texts("category"),
 	}
 	e.timed(o.text("timestamp"))
-	// What follows the first dot differs between the events of one message.
-	e.ProviderID, _, _ = strings.Cut(o.text("sg_message_id"), ".")
-	if e.ProviderID == "" {
-		e.ProviderID = o.text("smtp-id")
-	}
+	e.MessageID, e.ProviderID = o.text("anymail_id"), sendgridID(o)
 	if o.is("sg_machine_open") {
 		e.Bot = "sg_machine_open"
 	}
@@ -127,6 +124,21 @@ func readSendGrid(o object, _ *Request, _ *Result) []Event {
 		}
 	}
 	return unknownAs(e, o.text("event"))
+}
+
+// sendgridID returns SendGrid's name of the message. What follows its first dot differs
+// between the events of one message. Older ones begin with the name of a machine, and
+// name nothing without the rest.
+func sendgridID(o object) string {
+	whole := o.text("sg_message_id")
+	id, _, _ := strings.Cut(whole, ".")
+	if other := o.text("smtp-id"); other != "" && (id == "" || strings.HasPrefix(id, "filter")) {
+		return other
+	}
+	if strings.HasPrefix(id, "filter") {
+		return whole
+	}
+	return id
 }
 
 // unknownAs returns the event, described by the provider's name of its type if that is
