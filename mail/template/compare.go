@@ -35,7 +35,7 @@ func (r *run) isTrue(t *test) bool {
 	case "contains":
 		return r.contains(left, right)
 	}
-	if left == nil || right == nil {
+	if left == nil || right == nil || isSpecial(left) || isSpecial(right) {
 		return false
 	}
 	order := r.order(left, right)
@@ -86,6 +86,8 @@ func (r *run) equal(a, b value) bool {
 	}
 	return false
 }
+
+func isSpecial(v value) bool { _, ok := v.(special); return ok }
 
 func is(s special, v value) bool {
 	if s == empty {
@@ -147,12 +149,13 @@ func (r *run) order(a, b value) int {
 	return 0
 }
 
-// contains looks for a text in a text, a value in a list, a name in an object.
+// contains looks for a text in a text, a value in a list, a name in an object. Nothing
+// contains nil or false.
 func (r *run) contains(in, what value) bool {
+	if !truthy(what) {
+		return false
+	}
 	if text, ok := plainText(in); ok {
-		if what == nil {
-			return false
-		}
 		r.spendBytes(len(text))
 		return strings.Contains(text, r.text(what))
 	}

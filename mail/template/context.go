@@ -15,8 +15,9 @@ const contextVariable = "context"
 // In templates: what is looked at inside of tags, and where a member of the context is
 // named there.
 var (
-	tagPattern    = regexp.MustCompile(`(?s)\{\{.*?\}\}|\{%.*?%\}`)
-	memberPattern = regexp.MustCompile(`\b` + contextVariable + `\b(?:\s*\.\s*(?:\$\{\s*([^}\s]+)\s*\}|([A-Za-z_][\w-]*))|\s*\[\s*(?:"([^"]+)"|'([^']+)')\s*\])?`)
+	tagPattern      = regexp.MustCompile(`(?s)\{\{.*?\}\}|\{%.*?%\}`)
+	computedPattern = regexp.MustCompile(`[^\w\]})]\s*\[\s*[^\s"'\]]`) // the variable [name]
+	memberPattern   = regexp.MustCompile(`\b` + contextVariable + `\b(?:\s*\.\s*(?:\$\{\s*([^}\s]+)\s*\}|([A-Za-z_][\w-]*))|\s*\[\s*(?:"([^"]+)"|'([^']+)')\s*\])?`)
 )
 
 // ContextMembers returns which members of the context a template names, sorted; all: the
@@ -29,6 +30,7 @@ func ContextMembers(v *mail.TemplateVersion) (names []string, all bool) {
 		whole += "\n" + h.Value
 	}
 	for _, tag := range tagPattern.FindAllString(whole, -1) {
+		all = all || computedPattern.MatchString(tag)
 		for _, m := range memberPattern.FindAllStringSubmatch(tag, -1) {
 			name := strings.Join(m[1:], "")
 			all = all || name == ""

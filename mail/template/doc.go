@@ -5,8 +5,8 @@
 //	m, err := t.Render(&template.Input{Variables: `{"order":7}`, Profile: p})
 //
 // The language is Liquid, of which it has what mails use: outputs with filters,
-// if, unless, case, for, assign, capture, cycle, increment, comment, raw,
-// liquid. It has the names that Braze gives to attributes, ${first_name} and
+// if, unless, case, for, tablerow, assign, capture, cycle, increment, ifchanged,
+// comment, doc, raw, liquid. It has the names that Braze gives to attributes, ${first_name} and
 // custom_attribute.${plan}. docs/templates.md describes it to those who write
 // in it.
 //
@@ -51,5 +51,6 @@
 //
 // # Where it differs from the reference
 //
-// Numbers are of 64 bits, others have 15 digits.
+// Numbers are of 64 bits, others have 15 digits, quotients all that a float64 has.
+// docs/templates.md has the cases of the public suite golden-liquid that fail, and why.
 package template

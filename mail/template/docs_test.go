@@ -24,7 +24,7 @@ func TestGuide(t *testing.T) {
 		}
 	}
 	p := &profile.Profile{Fields: profile.Values{{Name: "first_name", Raw: `"Ann"`}}, Custom: profile.Values{{Name: "plan", Raw: `"gold"`}}}
-	in := &Input{Profile: p, Variables: `{"points":7,"customer":{"name":"Ann","city":"Graz","plan":"gold"},"items":[{"name":"hat","price":9.95},{"name":"shoe","price":20},{"name":"sock","price":11.95}]}`}
+	in := &Input{Profile: p, Variables: `{"points":7,"customer":{"name":"Ann","city":"Graz","plan":"gold"},"items":[{"name":"hat","kind":"warm","price":9.95},{"name":"shoe","kind":"warm","price":20},{"name":"sock","kind":"warm","price":11.95}]}`}
 	examples := 0
 	for _, block := range regexp.MustCompile("(?ms)^```liquid\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
 		for _, m := range regexp.MustCompile(`(?m)^([^→].*)\n→ ?(.*)$`).FindAllStringSubmatch(block[1], -1) {

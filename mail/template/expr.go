@@ -25,7 +25,8 @@ type operand struct {
 // variable is a name and what is looked for in it.
 type variable struct {
 	name    string
-	profile bool // ${name}: the name of a standard attribute
+	root    *operand // [name]: the name is computed; nil: it is written
+	profile bool     // ${name}: the name of a standard attribute
 	keys    []operand
 	text    string // as it was written, for errors
 }
@@ -302,6 +303,16 @@ func (r *reader) operand(depth int) operand {
 	}
 	if r.mark("(") {
 		return r.span(depth)
+	}
+	if start := r.begin; r.mark("[") { // a variable whose name has blanks, or is computed
+		name := r.operand(depth + 1)
+		if r.err == nil && !r.mark("]") {
+			r.fail("[ has no ], got %s", r.shown())
+		}
+		if text, ok := name.literal.(string); ok {
+			return r.path(&variable{name: text}, start, depth)
+		}
+		return r.path(&variable{root: &name}, start, depth)
 	}
 	if r.mark("{{") { // as in {% if {{${first_name}}} == "Ann" %}: so Braze's users write
 		o := r.operand(depth + 1)

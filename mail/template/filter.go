@@ -2,6 +2,7 @@ package template
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -18,7 +19,7 @@ type filter struct {
 
 // filters is the table of all filters. docs/templates.md lists them, which a
 // test compares.
-var filters = tableOf(textFilters, numberFilters, listFilters, encodingFilters, timeFilters)
+var filters = tableOf(textFilters, numberFilters, listFilters, searchFilters, encodingFilters, timeFilters)
 
 func tableOf(tables ...map[string]filter) map[string]*filter {
 	all := make(map[string]*filter)
@@ -150,10 +151,23 @@ func capitalize(s string) string {
 	return strings.ToUpper(s[:n]) + strings.ToLower(s[n:])
 }
 
+// whole is an argument that must be a whole number, or the text of one.
+func (r *run) whole(name string, v value) int64 {
+	n, ok := v.(int64)
+	if text, is := plainText(v); is {
+		parsed, err := strconv.ParseInt(strings.Trim(text, blanks), 10, 64)
+		n, ok = parsed, err == nil
+	}
+	if !ok {
+		r.fail(KindValue, "%s: want a whole number, got %s", name, kindName(v))
+	}
+	return n
+}
+
 func truncate(r *run, in value, args []value) value {
 	text, most := r.text(in), int64(50)
 	if len(args) > 0 {
-		most = integer(args[0])
+		most = r.whole("truncate", args[0])
 	}
 	mark := r.textAt(args, 1, "...")
 	if int64(utf8.RuneCountInString(text)) <= most {
@@ -166,7 +180,7 @@ func truncate(r *run, in value, args []value) value {
 func truncateWords(r *run, in value, args []value) value {
 	text, most := r.text(in), int64(15)
 	if len(args) > 0 {
-		most = max(integer(args[0]), 1)
+		most = max(r.whole("truncatewords", args[0]), 1)
 	}
 	mark := r.textAt(args, 1, "...")
 	words := strings.Fields(text)
@@ -179,9 +193,9 @@ func truncateWords(r *run, in value, args []value) value {
 // slice cuts a part out of a text or a list; a negative start counts from the
 // end.
 func slice(r *run, in value, args []value) value {
-	from, length := integer(args[0]), int64(1)
-	if len(args) > 1 {
-		length = max(integer(args[1]), 0)
+	from, length := r.whole("slice", args[0]), int64(1)
+	if at(args, 1) != nil {
+		length = max(r.whole("slice", args[1]), 0)
 	}
 	window := func(n int64) (int64, int64) {
 		if from < 0 {

@@ -33,23 +33,29 @@ var encodingFilters = map[string]filter{
 		}
 		return r.made(text)
 	}},
-	"base64_encode": ofText(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }),
-	"base64_decode": {0, 0, func(r *run, in value, _ []value) value {
-		b, err := base64.StdEncoding.DecodeString(r.text(in))
-		if err != nil || !utf8.Valid(b) {
-			r.fail(KindValue, "base64_decode: the text is not encoded so, or is no UTF-8")
-		}
-		return r.made(string(b))
-	}},
-	"md5":    ofText(func(s string) string { b := md5.Sum([]byte(s)); return hex.EncodeToString(b[:]) }),
-	"sha1":   ofText(func(s string) string { b := sha1.Sum([]byte(s)); return hex.EncodeToString(b[:]) }),
-	"sha256": ofText(func(s string) string { b := sha256.Sum256([]byte(s)); return hex.EncodeToString(b[:]) }),
+	"base64_encode":          ofText(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }),
+	"base64_decode":          decodedBase64("base64_decode", base64.StdEncoding),
+	"base64_url_safe_encode": ofText(func(s string) string { return base64.URLEncoding.EncodeToString([]byte(s)) }),
+	"base64_url_safe_decode": decodedBase64("base64_url_safe_decode", base64.URLEncoding),
+	"md5":                    ofText(func(s string) string { b := md5.Sum([]byte(s)); return hex.EncodeToString(b[:]) }),
+	"sha1":                   ofText(func(s string) string { b := sha1.Sum([]byte(s)); return hex.EncodeToString(b[:]) }),
+	"sha256":                 ofText(func(s string) string { b := sha256.Sum256([]byte(s)); return hex.EncodeToString(b[:]) }),
 	"hmac_sha256": {1, 1, func(r *run, in value, args []value) value {
 		mac := hmac.New(sha256.New, []byte(r.text(args[0])))
 		mac.Write([]byte(r.text(in))) // never fails (hash.Hash)
 		return hex.EncodeToString(mac.Sum(nil))
 	}},
 	"json": {0, 0, func(r *run, in value, _ []value) value { return string(r.appendJSON(nil, in)) }},
+}
+
+func decodedBase64(name string, encoding *base64.Encoding) filter {
+	return filter{0, 0, func(r *run, in value, _ []value) value {
+		b, err := encoding.DecodeString(r.text(in))
+		if err != nil || !utf8.Valid(b) {
+			r.fail(KindValue, "%s: the text is not encoded so, or is no UTF-8", name)
+		}
+		return r.made(string(b))
+	}}
 }
 
 const htmlSpecial = `&<>"'`

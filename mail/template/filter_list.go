@@ -34,8 +34,8 @@ var listFilters = map[string]filter{
 		}
 		return slices.Concat(r.elements(in), r.elements(more))
 	}},
-	"compact": {0, 0, func(r *run, in value, _ []value) value {
-		return r.only(in, func(v value) bool { return v != nil })
+	"compact": {0, 1, func(r *run, in value, args []value) value {
+		return r.only(in, func(v value) bool { return r.keyOf(v, args) != nil })
 	}},
 	"reverse": {0, 0, func(r *run, in value, _ []value) value {
 		all := slices.Clone(r.elements(in))
@@ -45,34 +45,22 @@ var listFilters = map[string]filter{
 	"map": {1, 1, func(r *run, in value, args []value) value {
 		all := list{}
 		for _, v := range r.elements(in) {
-			found, _ := r.member(v, args[0])
+			found, _ := r.property(v, args[0])
 			all = append(all, found)
 		}
 		return all
 	}},
-	"where": {1, 2, func(r *run, in value, args []value) value {
-		return r.only(in, func(v value) bool {
-			found, _ := r.member(v, args[0])
-			if len(args) == 1 {
-				return truthy(found)
-			}
-			return r.equal(found, args[1])
-		})
-	}},
 	"sum": {0, 1, func(r *run, in value, args []value) value {
 		var sum value = int64(0)
 		for _, v := range r.elements(in) {
-			if len(args) > 0 {
-				v, _ = r.member(v, args[0])
-			}
-			sum = numberFilters["plus"].apply(r, sum, []value{v})
+			sum = numberFilters["plus"].apply(r, sum, []value{r.keyOf(v, args)})
 		}
 		return sum
 	}},
-	"uniq": {0, 0, func(r *run, in value, _ []value) value {
+	"uniq": {0, 1, func(r *run, in value, args []value) value {
 		seen := make(map[string]bool)
 		return r.only(in, func(v value) bool {
-			text := string(r.appendJSON(nil, v))
+			text := string(r.appendJSON(nil, r.keyOf(v, args)))
 			before := seen[text]
 			seen[text] = true
 			return !before
@@ -88,15 +76,18 @@ var listFilters = map[string]filter{
 	}},
 }
 
-// elements are what a filter of lists goes through, a step each: a value that
-// is no list is a list of itself.
+// elements are what a filter of lists goes through, a step each: lists in the list
+// are gone through as well, and a value that is no list is a list of itself.
 func (r *run) elements(v value) list {
 	switch v := v.(type) {
 	case nil:
 		return nil
 	case list:
 		r.spend(len(v))
-		return v
+		if !slices.ContainsFunc(v, isList) {
+			return v
+		}
+		return r.flat(make(list, 0, len(v)), v)
 	case span:
 		at, n := r.turns(v)
 		r.spend(n)
@@ -108,6 +99,22 @@ func (r *run) elements(v value) list {
 	}
 	return list{v}
 }
+
+// flat appends the elements of a list and of the lists in it, which are as deep as JSON
+// may be.
+func (r *run) flat(dst, l list) list {
+	for _, e := range l {
+		if inner, ok := e.(list); ok {
+			r.spend(len(inner))
+			dst = r.flat(dst, inner)
+		} else {
+			dst = append(dst, e)
+		}
+	}
+	return dst
+}
+
+func isList(v value) bool { _, ok := v.(list); return ok }
 
 func (r *run) only(in value, keep func(value) bool) list {
 	all := list{}
@@ -127,7 +134,7 @@ func (r *run) sorted(in value, args []value, compare func(a, b value) int) list 
 	all := make([]keyed, len(elements))
 	for i, v := range elements {
 		all[i] = keyed{v, v}
-		if len(args) > 0 {
+		if at(args, 0) != nil {
 			all[i].key, _ = r.member(v, args[0])
 		}
 	}
@@ -183,6 +190,10 @@ func (r *run) end(v value, last bool) (value, bool) {
 			return v.to, v.length() > 0
 		}
 		return v.from, v.length() > 0
+	case *object: // it has a first member, but no last one: as in the reference
+		if len(v.names) > 0 && !last {
+			return list{v.names[0], v.values[0]}, true
+		}
 	}
 	return nil, false
 }

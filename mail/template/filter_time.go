@@ -66,7 +66,7 @@ func (r *run) moment(v value) (time.Time, bool) {
 	}
 	millis, err := timetext.ParseAnyIn(strings.Trim(text, blanks), time.UTC)
 	if err != nil {
-		return time.Time{}, false
+		return proseTime(strings.Trim(text, blanks))
 	}
 	t := time.UnixMilli(millis).UTC()
 	// A time that was written with an offset is shown in it.
@@ -74,6 +74,28 @@ func (r *run) moment(v value) (time.Time, bool) {
 		t = zoned
 	}
 	return t, true
+}
+
+// proseLayouts are times as people write them. They name the month: 1/2/2026 is another
+// day in another country.
+var proseLayouts = [...]string{
+	"January 2, 2006", "January 2, 2006 15:04", "January 2 2006", "Jan 2, 2006", "Jan 2, 2006 15:04", "Jan 2 2006",
+	"2 January 2006", "2 January 2006 15:04", "2 Jan 2006", "2 Jan 2006 15:04",
+}
+
+// maxProseBytes is longer than any of them.
+const maxProseBytes = 32
+
+func proseTime(text string) (time.Time, bool) {
+	if len(text) > maxProseBytes {
+		return time.Time{}, false
+	}
+	for _, layout := range proseLayouts {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
 }
 
 // maxTimeGrowth is how many bytes one of a format may become, at most: "%c" is

@@ -38,8 +38,7 @@ func (s *scanner) move(to int) {
 
 func (s *scanner) next() (piece, *Error) {
 	for len(s.lines) > 0 {
-		p := tagPiece(s.lines[0], s.lineText)
-		s.lines, s.lineText = s.lines[1:], s.lineText+1
+		p := s.linePiece()
 		if p.text != "" || p.name != "" {
 			return p, nil
 		}
@@ -51,6 +50,16 @@ func (s *scanner) next() (piece, *Error) {
 		return s.textPiece(s.at + n), nil
 	}
 	return s.bracedPiece()
+}
+
+// linePiece is the next line of a {% liquid %} tag. A line may begin with liquid again.
+func (s *scanner) linePiece() piece {
+	p := tagPiece(s.lines[0], s.lineText)
+	for p.name == "liquid" {
+		p = tagPiece(p.text, s.lineText)
+	}
+	s.lines, s.lineText = s.lines[1:], s.lineText+1
+	return p
 }
 
 // opening returns where the first opening brace is; all of the text if none.
@@ -149,13 +158,35 @@ func isWord(c byte) bool {
 	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c >= 0x80
 }
 
-// verbatim returns what stands before the tag that ends a raw or a comment, and
-// goes on behind that tag. Comments nest.
+// verbatimLines is verbatim inside of {% liquid %}, where a comment is lines.
+func (s *scanner) verbatimLines(name string, line int) *Error {
+	if name == "raw" {
+		return syntaxError(line, "{%% raw %%} cannot be a line of {%% liquid %%}; give it braces of its own")
+	}
+	for depth := 1; len(s.lines) > 0; {
+		switch p := s.linePiece(); {
+		case p.name == "end"+name:
+			if depth--; depth == 0 {
+				return nil
+			}
+		case p.name == name:
+			depth++
+		}
+	}
+	return unended(name, line)
+}
+
+// verbatim returns what stands before the tag that ends a raw, a comment or a doc, and
+// goes on behind that tag. Comments nest, and what is raw in one ends none.
 func (s *scanner) verbatim(name string, line int) (string, *Error) {
 	if len(s.lines) > 0 {
-		return "", syntaxError(line, "{%% %s %%} cannot be a line of {%% liquid %%}; give it braces of its own", name)
+		return "", s.verbatimLines(name, line)
 	}
 	start, depth, leftTrimmed := s.at, 1, s.trim
+	lastRaw, raw := 0, false
+	if name == "comment" {
+		lastRaw = strings.LastIndex(s.source, "endraw")
+	}
 	for i := s.at; ; i += 2 {
 		n := strings.Index(s.source[i:], "{%")
 		if n < 0 {
@@ -164,13 +195,17 @@ func (s *scanner) verbatim(name string, line int) (string, *Error) {
 		i += n
 		// Only the tag that ends it is looked through to its end: looking so at
 		// each brace would take the square of the source's length.
-		switch tagName(strings.TrimLeft(strings.TrimPrefix(s.source[i+2:], "-"), blanks)) {
-		case "end" + name:
+		switch inner := tagName(strings.TrimLeft(strings.TrimPrefix(s.source[i+2:], "-"), blanks)); {
+		case raw:
+			raw = inner != "endraw"
+		case inner == "end"+name:
 			depth--
-		case "comment":
-			if name == "comment" {
-				depth++
-			}
+		case inner == "doc" && name == "doc":
+			return "", syntaxError(line, "{%% doc %%} stands in {%% doc %%}; one has to end before the next begins")
+		case inner == "comment" && name == "comment":
+			depth++
+		case inner == "raw":
+			raw = i < lastRaw
 		}
 		if depth > 0 {
 			continue

@@ -34,6 +34,14 @@ func (n textNode) render(r *run) signal {
 	return goOn
 }
 
+// rawNode is what stands in a raw block.
+type rawNode string
+
+func (n rawNode) render(r *run) signal {
+	r.write(string(n))
+	return goOn
+}
+
 type outputNode struct {
 	x    expression
 	line int
@@ -70,14 +78,32 @@ type captureNode struct {
 	body block
 }
 
-func (n *captureNode) render(r *run) signal {
+// aside renders a block and returns what it would put out.
+func (r *run) aside(b block) (string, signal) {
 	before := r.out
 	r.previous += len(before)
 	r.out = nil
-	s := n.body.render(r)
+	s := b.render(r)
 	text := string(r.out)
 	r.out = before
 	r.previous -= len(before)
+	return text, s
+}
+
+// changedNode puts out what is another text than that of the ifchanged before it.
+type changedNode struct{ body block }
+
+func (n *changedNode) render(r *run) signal {
+	text, s := r.aside(n.body)
+	if r.spendBytes(len(text)); text != r.changed {
+		r.changed = text
+		r.write(text)
+	}
+	return s
+}
+
+func (n *captureNode) render(r *run) signal {
+	text, s := r.aside(n.body)
 	if r.escape {
 		r.assign(n.name, safe(text))
 	} else {
@@ -89,6 +115,7 @@ func (n *captureNode) render(r *run) signal {
 // ifNode is if, unless and their branches; the last one may have no condition.
 type ifNode struct {
 	branches []branch
+	quiet    bool
 }
 
 type branch struct {
@@ -113,6 +140,7 @@ type caseNode struct {
 	subject  operand
 	branches []whenBranch
 	line     int
+	quiet    bool
 }
 
 type whenBranch struct {
@@ -189,9 +217,13 @@ func (n *cycleNode) render(r *run) signal {
 	if r.cycles == nil {
 		r.cycles = make(map[string]int)
 	}
-	i := r.cycles[key] % len(n.values)
-	r.cycles[key] = i + 1
-	r.put(r.given(&n.values[i]))
+	i := r.cycles[key]
+	if r.cycles[key] = i + 1; i+1 >= len(n.values) {
+		r.cycles[key] = 0
+	}
+	if i < len(n.values) { // a group may have fewer here than elsewhere
+		r.put(r.given(&n.values[i]))
+	}
 	return goOn
 }
 
@@ -206,104 +238,4 @@ func (n *abortNode) render(r *run) signal {
 	v, _ := r.operand(&n.why)
 	r.fail(KindAborted, "the template sends no mail to this recipient: %s", r.text(v))
 	return goOn
-}
-
-// forNode is a loop.
-type forNode struct {
-	name          string
-	over          expression
-	limit, offset *operand
-	reversed      bool
-	body, other   block // other if there is nothing to go through
-	line          int
-}
-
-// loop is the variable forloop.
-type loop struct {
-	index, length int
-	parent        *loop
-}
-
-func (l *loop) get(name string) (value, bool) {
-	switch name {
-	case "index":
-		return int64(l.index + 1), true
-	case "index0":
-		return int64(l.index), true
-	case "rindex":
-		return int64(l.length - l.index), true
-	case "rindex0":
-		return int64(l.length - l.index - 1), true
-	case "first":
-		return l.index == 0, true
-	case "last":
-		return l.index == l.length-1, true
-	case "length":
-		return int64(l.length), true
-	case "parentloop":
-		if l.parent != nil {
-			return l.parent, true
-		}
-	}
-	return nil, false
-}
-
-func (n *forNode) render(r *run) signal {
-	r.line = n.line
-	at, length := r.turns(r.evaluate(&n.over))
-	from, to := r.window(n, length)
-	if from >= to {
-		return n.other.render(r)
-	}
-	l := &loop{length: to - from}
-	depth := len(r.locals)
-	for i := depth - 1; i >= 0 && l.parent == nil; i-- {
-		l.parent, _ = r.locals[i].value.(*loop)
-	}
-	r.locals = append(r.locals, local{n.name, nil}, local{"forloop", l})
-	defer func() { r.locals = r.locals[:depth] }()
-	for l.index = 0; l.index < l.length; l.index++ {
-		r.spend(1)
-		i := from + l.index
-		if n.reversed {
-			i = to - 1 - l.index
-		}
-		r.locals[depth].value = at(i)
-		if n.body.render(r) == breakLoop {
-			break
-		}
-	}
-	return goOn
-}
-
-// window is which of so many elements are gone through: the reference cuts off
-// what offset and limit say before it reverses.
-func (r *run) window(n *forNode, length int) (from, to int) {
-	to = length
-	if n.offset != nil {
-		from = int(min(max(integer(r.given(n.offset)), 0), int64(length)))
-	}
-	if n.limit != nil {
-		to = int(min(int64(from)+min(max(integer(r.given(n.limit)), 0), int64(length)), int64(length)))
-	}
-	return from, to
-}
-
-// turns says how many elements a value has, and which.
-func (r *run) turns(v value) (at func(int) value, length int) {
-	switch v := v.(type) {
-	case list:
-		return func(i int) value { return v[i] }, len(v)
-	case span:
-		if n := v.length(); n > int64(r.limits.Steps) {
-			r.fail(KindLimit, "the range (%d..%d) has %d numbers, at most %d are possible", v.from, v.to, n, r.limits.Steps)
-		}
-		return func(i int) value { return v.from + int64(i) }, int(v.length())
-	case *object:
-		return func(i int) value { return list{v.names[i], v.values[i]} }, len(v.names)
-	}
-	if text, ok := plainText(v); ok && text != "" {
-		return func(int) value { return v }, 1
-	}
-	return nil, 0
 }

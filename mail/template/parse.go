@@ -100,19 +100,20 @@ var unavailable = map[string]string{
 	contentBlocks:       "write its text here",
 	"connected_content": "nothing is fetched while a mail is made; send the values as variables",
 	"catalog_items":     "send the values as variables", "catalog_selection_items": "send the values as variables",
-	"tablerow": "write a loop", "ifchanged": "keep the value before by assign, and compare",
 }
 
 func (p *parser) tag(x piece) (node, *Error) {
 	switch x.name {
-	case "#", "comment", "raw":
+	case "#", "comment", "raw", "doc":
 		return p.verbatim(x)
 	case "if", "unless":
 		return p.conditional(x)
 	case "case":
 		return p.choice(x)
-	case "for":
+	case "for", "tablerow":
 		return p.loop(x)
+	case "ifchanged":
+		return p.changed(x)
 	case "capture":
 		return p.capture(x)
 	case "break", "continue":
@@ -172,11 +173,14 @@ func (p *parser) verbatim(x piece) (node, *Error) {
 	if x.name == "#" {
 		return nil, nil
 	}
+	if x.name == "doc" && x.text != "" {
+		return nil, nothingAfter(x)
+	}
 	text, err := p.scan.verbatim(x.name, x.line)
-	if err != nil || x.name == "comment" || text == "" {
+	if err != nil || x.name != "raw" || text == "" {
 		return nil, err
 	}
-	return textNode(text), nothingAfter(x)
+	return rawNode(text), nothingAfter(x)
 }
 
 func cycle(r *reader, x piece) node {
@@ -236,6 +240,7 @@ func (p *parser) conditional(x piece) (node, *Error) {
 		}
 		n.branches = append(n.branches, b)
 		if end.name != "elsif" && end.name != "else" || b.always {
+			n.silence()
 			return n, closes(x, end)
 		}
 		p.nodes++
@@ -273,6 +278,7 @@ func (p *parser) choice(x piece) (node, *Error) {
 	if err != nil {
 		return nil, err
 	}
+	n.silence()
 	return n, closes(x, end)
 }
 
@@ -296,27 +302,11 @@ func (p *parser) capture(x piece) (node, *Error) {
 	return n, closes(x, end)
 }
 
-// loop reads {% for NAME in VALUE [reversed] [limit: N] [offset: N] %}.
+// loop reads {% for NAME in VALUE [reversed] [limit: N] [offset: N] %} and
+// {% tablerow NAME in VALUE [cols: N] [limit: N] [offset: N] %}.
 func (p *parser) loop(x piece) (node, *Error) {
 	r := newReader(x.text, x.line)
-	n := &forNode{name: r.name("the name of the variable"), line: x.line}
-	if r.err == nil && !r.word("in") {
-		r.fail("for: want NAME in VALUE, got %s after the name", r.shown())
-	}
-	n.over = r.expression()
-	for r.err == nil && r.ahead.kind != tokenEnd {
-		r.mark(",")
-		switch {
-		case r.word("reversed"):
-			n.reversed = true
-		case r.word("limit"):
-			n.limit = r.bound("limit")
-		case r.word("offset"):
-			n.offset = r.bound("offset")
-		default:
-			r.fail("for: want reversed, limit: N or offset: N, got %s", r.shown())
-		}
-	}
+	n := loopHead(r, x)
 	if err := r.end(); err != nil {
 		return nil, err
 	}
@@ -324,7 +314,7 @@ func (p *parser) loop(x piece) (node, *Error) {
 	body, end, err := p.block(x.name, x.line)
 	p.loops--
 	n.body = body
-	if err == nil && end.name == "else" {
+	if err == nil && end.name == "else" && !n.table {
 		if err = nothingAfter(end); err == nil {
 			n.other, end, err = p.block(x.name, x.line)
 		}
@@ -332,16 +322,69 @@ func (p *parser) loop(x piece) (node, *Error) {
 	if err != nil {
 		return nil, err
 	}
+	n.quiet = !n.table && silenced(&n.body, &n.other)
 	return n, closes(x, end)
 }
 
-func (r *reader) bound(what string) *operand {
-	if !r.mark(":") {
-		r.fail("for: want %s: N, got %s and %s", what, what, r.shown())
+// loopHead reads what stands in the tag.
+func loopHead(r *reader, x piece) *forNode {
+	n := &forNode{name: r.name("the name of the variable"), line: x.line, table: x.name == "tablerow"}
+	if r.err == nil && !r.word("in") {
+		r.fail("%s: want NAME in VALUE, got %s after the name", x.name, r.shown())
 	}
-	if r.ahead.kind == tokenName && r.ahead.text == "continue" {
-		r.fail("for: offset: continue is not available; give the number")
+	start := r.begin
+	n.over = r.expression()
+	n.key = n.name + "-" + strings.Trim(r.text[min(start, r.begin):r.begin], blanks)
+	for r.err == nil && r.ahead.kind != tokenEnd {
+		if r.mark(",") && r.ahead.kind == tokenEnd {
+			break
+		}
+		switch {
+		case !n.table && r.word("reversed"):
+			n.reversed = true
+		case r.word("limit"):
+			n.limit = r.bound(x.name, "limit")
+		case r.word("offset"):
+			n.offset, n.goesOn = r.offset(x.name)
+		case n.table && r.word("cols"):
+			n.cols = r.bound(x.name, "cols")
+		case n.table:
+			r.fail("tablerow: want cols: N, limit: N or offset: N, got %s", r.shown())
+		default:
+			r.fail("for: want reversed, limit: N or offset: N, got %s", r.shown())
+		}
+	}
+	return n
+}
+
+func (r *reader) bound(tag, what string) *operand {
+	if !r.mark(":") {
+		r.fail("%s: want %s: N, got %s and %s", tag, what, what, r.shown())
 	}
 	o := r.operand(0)
 	return &o
+}
+
+// offset reads offset: N, or offset: continue, which goes on where the loop of the same
+// name over the same value was.
+func (r *reader) offset(tag string) (from *operand, goesOn bool) {
+	if tag == "for" && r.mark(":") {
+		if r.word("continue") {
+			return nil, true
+		}
+		o := r.operand(0)
+		return &o, false
+	}
+	return r.bound(tag, "offset"), false
+}
+
+func (p *parser) changed(x piece) (node, *Error) {
+	if err := nothingAfter(x); err != nil {
+		return nil, err
+	}
+	body, end, err := p.block(x.name, x.line)
+	if err != nil {
+		return nil, err
+	}
+	return &changedNode{body}, closes(x, end)
 }

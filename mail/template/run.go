@@ -80,6 +80,8 @@ type run struct {
 	assigned map[string]value
 	counters map[string]int64
 	cycles   map[string]int
+	reached  map[string]int // where a loop may go on, by forNode.key
+	changed  string         // what the last ifchanged was
 }
 
 // local is a variable of a loop.
@@ -318,7 +320,14 @@ func (r *run) operand(o *operand) (v value, found bool) {
 
 func (r *run) lookUp(p *variable) (v value, found bool) {
 	r.spend(1)
-	if v, found = r.root(p); !found {
+	name := p.name
+	if p.root != nil {
+		var ok bool
+		if name, ok = plainText(r.given(p.root)); !ok {
+			return nil, false
+		}
+	}
+	if v, found = r.root(name, p.profile); !found {
 		return nil, false
 	}
 	for i := range p.keys {
@@ -332,28 +341,28 @@ func (r *run) lookUp(p *variable) (v value, found bool) {
 
 // root finds a variable: of a loop, assigned, given with the mail, or one that
 // is always there.
-func (r *run) root(p *variable) (value, bool) {
-	if p.profile {
-		if p.name == unsubscribeAttribute {
+func (r *run) root(name string, profile bool) (value, bool) {
+	if profile {
+		if name == unsubscribeAttribute {
 			return r.leave, r.leave != ""
 		}
-		return r.attribute(user{p: r.profile}, p.name)
+		return r.attribute(user{p: r.profile}, name)
 	}
 	for i := len(r.locals) - 1; i >= 0; i-- {
-		if r.locals[i].name == p.name {
+		if r.locals[i].name == name {
 			return r.locals[i].value, true
 		}
 	}
-	if v, ok := r.assigned[p.name]; ok {
+	if v, ok := r.assigned[name]; ok {
 		return v, true
 	}
-	if v, ok := r.variables.get(p.name); ok {
+	if v, ok := r.variables.get(name); ok {
 		return v, true
 	}
-	if n, ok := r.counters[p.name]; ok {
+	if n, ok := r.counters[name]; ok {
 		return n, true
 	}
-	switch p.name {
+	switch name {
 	case unsubscribeVariable:
 		return r.leave, r.leave != ""
 	case "user":

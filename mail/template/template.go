@@ -204,6 +204,7 @@ func (r *run) part(p *part, escape bool) (string, *Error) {
 	}
 	r.out, r.escape, r.line = make([]byte, 0, min(p.length, r.limits.OutputBytes)+outputRoom), escape, 1
 	r.locals, r.assigned, r.counters, r.cycles = nil, nil, nil, nil
+	r.reached, r.changed = nil, ""
 	err := protect(func() { p.body.render(r) })
 	r.previous += len(r.out)
 	if err != nil {
