@@ -228,7 +228,7 @@ func (q *request) previewTemplate() (any, error) {
 // its values: {"version": 3, "variables": {...}, "external_id": "..."}. more are further
 // members of the body.
 func (q *request) readPreview(more ...field) (*mail.TemplateVersion, *template.Input, error) {
-	in := &template.Input{Clock: q.s.clock}
+	in := &template.Input{Clock: q.s.clock, Origin: template.SampleOrigin}
 	if q.Consent != nil {
 		in.Unsubscribe = q.Consent.SampleUnsubscribeURL()
 	}

@@ -40,6 +40,10 @@ const ReasonDecided = "decided"
 // lane has any more.
 const ReasonLost = "lost"
 
+// ReasonAborted is the reason of a cancelled send whose template did not want it sent
+// (abort_message).
+const ReasonAborted = "aborted"
+
 // MaxLostCount is up to how many sends with that reason are counted.
 const MaxLostCount = 100_000
 

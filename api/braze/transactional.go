@@ -155,6 +155,9 @@ func (b *transactionalBody) tell(row *mail.SendRow) {
 		b.Status, m.AbortedAt, m.Reason = statusAborted, at, row.Reason
 	case mail.SendCancelled:
 		b.Status, m.AbortedAt, m.Reason = statusAborted, at, "cancelled"
+		if row.Reason == mail.ReasonAborted {
+			m.Reason = row.Reply
+		}
 	}
 }
 

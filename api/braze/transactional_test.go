@@ -91,6 +91,24 @@ func TestTransactionalOnce(t *testing.T) {
 	}
 }
 
+// What has become of a mail is told in Braze's words, with the reason.
+func TestTransactionalStates(t *testing.T) {
+	for want, row := range map[string]mail.SendRow{
+		"processed ":                                  {State: mail.SendSent},
+		"bounced 5.1.1 nobody":                        {State: mail.SendFailed, Attempts: 1, Reply: "5.1.1 nobody"},
+		"aborted rendering html, line 1: a":           {State: mail.SendFailed, Reason: "rendering", Reply: "html, line 1: a"},
+		"aborted unsubscribed":                        {State: mail.SendSuppressed, Reason: "unsubscribed"},
+		"aborted cancelled":                           {State: mail.SendCancelled, Reason: "purged"},
+		"aborted html, line 2: the template: no time": {State: mail.SendCancelled, Reason: mail.ReasonAborted, Reply: "html, line 2: the template: no time"},
+	} {
+		var b transactionalBody
+		b.tell(&row)
+		if got := b.Status + " " + b.Metadata.Reason; got != want || (b.Metadata.AbortedAt != "") != (b.Status == statusAborted) {
+			t.Errorf("%+v: got %q, want %q", row, got, want)
+		}
+	}
+}
+
 // What is written of the recipient comes before the mail is made.
 func TestTransactionalAttributes(t *testing.T) {
 	w := newCampaigns(t)

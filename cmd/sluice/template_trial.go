@@ -30,7 +30,7 @@ func (c *call) templateInput(ctx context.Context, store *sqlstore.Store, id stri
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	in := &template.Input{Unsubscribe: consent.New(nil, c.config.PublicURL, nil, sluice.SystemClock{}).SampleUnsubscribeURL()}
+	in := &template.Input{Origin: template.SampleOrigin, Unsubscribe: consent.New(nil, c.config.PublicURL, nil, sluice.SystemClock{}).SampleUnsubscribeURL()}
 	if in.Variables, err = c.variables(); err != nil {
 		return nil, nil, nil, err
 	}

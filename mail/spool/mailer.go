@@ -226,16 +226,27 @@ func (m *Mailer) render(ctx context.Context, s *mail.Send, content []byte, p *pr
 	if err != nil {
 		return nil, "", err
 	}
-	made, err := t.Render(&template.Input{Variables: c.Variables, Profile: p, Unsubscribe: link, Clock: m.Clock})
-	if e, ok := errors.AsType[*template.Error](err); ok && e.Kind == template.KindTime {
-		err = fmt.Errorf("render template %s: %w: %w", c.Template, ErrSlow, err) // perhaps the machine is busy
-		slow[name] = append(slow[name], err)
-		return nil, "", err
-	}
+	made, err := t.Render(&template.Input{
+		Variables: c.Variables, Profile: p, Unsubscribe: link, Clock: m.Clock,
+		Origin: template.Origin{Message: s.Message, Journey: s.Journey, Step: s.Step, Variant: s.Variant},
+	})
 	if err != nil {
-		return nil, "", err
+		return nil, "", notMade(err, c.Template, func(err error) { slow[name] = append(slow[name], err) })
 	}
 	return buildMail(&made, s.From, s.To, s.ID(), time.UnixMilli(max(s.AcceptedMillis, s.DueMillis)))
+}
+
+// notMade is why a mail was not rendered, and calls slow if it took too long.
+func notMade(err error, id string, slow func(error)) error {
+	e, ok := errors.AsType[*template.Error](err)
+	switch {
+	case ok && e.Kind == template.KindTime:
+		err = fmt.Errorf("render template %s: %w: %w", id, ErrSlow, err) // perhaps the machine is busy
+		slow(err)
+	case ok && e.Kind == template.KindAborted:
+		err = fmt.Errorf("%w: %w", ErrAborted, err)
+	}
+	return err
 }
 
 // compiled returns the template of a send. What a mail says itself is compiled

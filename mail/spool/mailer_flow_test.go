@@ -41,17 +41,20 @@ func TestTemplatesAreRenderedAndSigned(t *testing.T) {
 	}
 	now := time.Now().UnixMilli()
 	b.must(o.store.AddTemplate(t.Context(), mail.Template{ID: "hello", Name: "Hello", CreatedMillis: now, UpdatedMillis: now},
-		mail.TemplateVersion{Subject: "Order {{ order }}", HTML: "<p>Thank you for {{ order }}</p>", Class: mail.ClassTransactional, Strict: true, CreatedMillis: now}))
+		mail.TemplateVersion{Subject: "Order {{ order }}", HTML: "<p>Thank you for {{ order }}</p>{% if order == 'none' %}{% abort_message('sold out') %}{% endif %}", Class: mail.ClassTransactional, Strict: true, CreatedMillis: now}))
 	o.run()
 	templated := func(to, variables string) mail.Draft {
 		c := template.Content{Template: "hello", Version: 1, Variables: variables}
 		return mail.Draft{Priority: mail.PriorityHigh, Class: mail.ClassTransactional, Form: mail.ContentTemplate,
 			From: "shop@example.com", To: []string{to}, Content: c.Append(nil)}
 	}
-	o.submit(templated("ann@example.net", `{"order":"<7>"}`), templated("bob@example.net", `{}`),
+	o.submit(templated("ann@example.net", `{"order":"<7>"}`), templated("bob@example.net", `{}`), templated("dan@example.net", `{"order":"none"}`),
 		draft("cid@example.net", mail.PriorityHigh, mail.ClassTransactional))
-	b.eventually("the ledger has all", func() bool { return o.totals() == "sent 2, failed 1" })
+	b.eventually("the ledger has all", func() bool { return o.totals() == "sent 2, failed 1, cancelled 1" })
 	for _, out := range b.outcomes() {
+		if out.To == "dan@example.net" && (out.State != mail.SendCancelled || out.Reason != mail.ReasonAborted || out.Event != "" || !strings.HasSuffix(out.Reply, "sold out")) {
+			t.Errorf("the one whose template does not want it sent: %+v", out)
+		}
 		if out.To == "bob@example.net" && (out.Reason != "rendering" || out.Reply == "") {
 			t.Errorf("the one that cannot be rendered: %+v", out)
 		}

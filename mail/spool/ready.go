@@ -23,7 +23,8 @@ const maxWindowBytes = 16 << 20
 // ErrNotNow in a Mail's Err says that it is retried. ErrSlow says so too, but
 // counts as an attempt: each retry is later. ErrParked says that it waits until
 // an operator has fixed what the error tells. ErrUnwanted says that its
-// recipient is not in its audience. ErrNoRoom says that the mails before it
+// recipient is not in its audience. ErrAborted says that the template itself does
+// not want it sent. ErrNoRoom says that the mails before it
 // fill the window: it belongs to the next.
 var (
 	ErrNoRoom   = errors.New("the window is full")
@@ -31,6 +32,7 @@ var (
 	ErrParked   = errors.New("waits")
 	ErrSlow     = errors.New("takes too long to make")
 	ErrUnwanted = errors.New("the recipient does not want it")
+	ErrAborted  = errors.New("aborted")
 )
 
 // parkedFor is when a parked send is looked at again: each time is an event in
@@ -102,6 +104,8 @@ func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]b
 			made[of[i]] = &envelope{verdict: notNow(m.Send, m.Err, now)}
 		case errors.Is(m.Err, ErrUnwanted):
 			made[of[i]] = &envelope{verdict: verdict{outcome: suppressedOutcome(m.Send, mail.SuppressUnsubscribe.String(), now)}}
+		case errors.Is(m.Err, ErrAborted):
+			made[of[i]] = aborted(m.Send, m.Err, now)
 		case m.Err != nil:
 			made[of[i]] = fault(m.Send, reasonRendering, m.Err.Error(), now)
 		default:
@@ -152,6 +156,17 @@ func notNow(send *mail.Send, err error, nowMillis int64) verdict {
 func fault(send *mail.Send, reason, text string, nowMillis int64) *envelope {
 	v := failed(send, mail.BlameMessage, nowMillis)
 	v.outcome.Reason, v.outcome.Reply = reason, clip(text)
+	return &envelope{verdict: v}
+}
+
+// aborted is a send whose template ends it by abort_message. Nothing failed: it is
+// cancelled. One that was in doubt stays so, for it may have arrived.
+func aborted(send *mail.Send, why error, nowMillis int64) *envelope {
+	v := verdict{outcome: outcomeOf(send, mail.SendCancelled, "", nowMillis)}
+	if send.Doubted {
+		v.keep(send)
+	}
+	v.outcome.Reason, v.outcome.Reply = mail.ReasonAborted, clip(why.Error())
 	return &envelope{verdict: v}
 }
 

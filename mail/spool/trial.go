@@ -33,6 +33,8 @@ func (t *Trial) Draft(now time.Time) (draft mail.Draft, subject string, err erro
 	if err != nil {
 		return draft, "", err
 	}
+	id := sluice.NewMessageID(now.UnixMilli())
+	t.Input.Origin.Message = id
 	made, err := compiled.Render(&t.Input)
 	if err != nil {
 		return draft, "", err
@@ -54,7 +56,7 @@ func (t *Trial) Draft(now time.Time) (draft mail.Draft, subject string, err erro
 		return draft, "", err
 	}
 	draft = mail.Draft{
-		ID: sluice.NewMessageID(now.UnixMilli()), Priority: mail.PriorityHigh, Class: mail.ClassTransactional, Form: mail.ContentMIME,
+		ID: id, Priority: mail.PriorityHigh, Class: mail.ClassTransactional, Form: mail.ContentMIME,
 		From: sender.Address.String(), To: []string{to.String()}, Tags: []string{TrialTag},
 	}
 	draft.Content, _, err = buildMail(&made, draft.From, draft.To[0], draft.ID, now)

@@ -17,7 +17,7 @@ const contextVariable = "context"
 var (
 	tagPattern      = regexp.MustCompile(`(?s)\{\{.*?\}\}|\{%.*?%\}`)
 	computedPattern = regexp.MustCompile(`[^\w\]})]\s*\[\s*[^\s"'\]]`) // the variable [name]
-	memberPattern   = regexp.MustCompile(`\b` + contextVariable + `\b(?:\s*\.\s*(?:\$\{\s*([^}\s]+)\s*\}|([A-Za-z_][\w-]*))|\s*\[\s*(?:"([^"]+)"|'([^']+)')\s*\])?`)
+	memberPattern   = regexp.MustCompile(`\b(?:` + contextVariable + `|` + entryPropertiesName + `|` + eventPropertiesName + `)\b(?:\s*\.\s*(?:\$\{\s*([^}\s]+)\s*\}|([A-Za-z_][\w-]*))|\s*\[\s*(?:"([^"]+)"|'([^']+)')\s*\])?`)
 )
 
 // ContextMembers returns which members of the context a template names, sorted; all: the

@@ -351,6 +351,9 @@ func (r *reader) path(v *variable, start, depth int) operand {
 				r.fail("want a name after the dot, got %s", r.shown())
 				return operand{}
 			}
+			if r.ahead.kind == tokenProfile && len(v.keys) == 0 && !v.profile {
+				r.checkName(v, r.ahead.text)
+			}
 			v.keys = append(v.keys, operand{literal: r.ahead.text})
 			r.advance()
 		case r.ahead.kind == tokenMark && r.ahead.text == "[":

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/lib/jsonscan"
 	"sluice/user/profile"
 )
 
@@ -21,6 +22,9 @@ type Input struct {
 	// Unsubscribe is the link by which the recipient unsubscribes; empty: there is
 	// none, and a template that wants it is not rendered.
 	Unsubscribe string
+
+	// Origin is what the mail comes from.
+	Origin Origin
 
 	// Clock says what time it is, for "now" and for the bound of time; nil: the
 	// machine's.
@@ -69,6 +73,8 @@ type run struct {
 	variables *object
 	profile   *profile.Profile
 	leave     string // Input.Unsubscribe
+	origin    Origin
+	template  string // the id of a stored template, else empty
 	strict    bool
 	zones     map[string]*time.Location
 
@@ -114,7 +120,7 @@ func protect(f func()) (err *Error) {
 }
 
 func newRun(in *Input, strict bool) (*run, *Error) {
-	r := &run{limits: in.Limits, clock: in.Clock, profile: in.Profile, leave: in.Unsubscribe, strict: strict, variables: &object{}}
+	r := &run{limits: in.Limits, clock: in.Clock, profile: in.Profile, leave: in.Unsubscribe, origin: in.Origin, strict: strict, variables: &object{}}
 	r.limits.OutputBytes = cmp.Or(max(r.limits.OutputBytes, 0), DefaultLimits.OutputBytes)
 	r.limits.Steps = cmp.Or(max(r.limits.Steps, 0), DefaultLimits.Steps)
 	r.limits.Time = cmp.Or(max(r.limits.Time, 0), DefaultLimits.Time)
@@ -129,15 +135,14 @@ func newRun(in *Input, strict bool) (*run, *Error) {
 	if len(in.Variables) > MaxVariablesBytes {
 		return nil, newError(KindInput, 0, "the variables have %d bytes, at most %d are possible", len(in.Variables), MaxVariablesBytes)
 	}
-	v, err := decode(in.Variables)
+	v, err := jsonscan.Scan(in.Variables)
 	if err != nil {
 		return nil, newError(KindInput, 0, "the variables are not JSON: %v", err)
 	}
-	o, ok := v.(*object)
-	if !ok {
-		return nil, newError(KindInput, 0, "the variables are %s, want a JSON object", kindName(v))
+	if v.Kind != jsonscan.Object {
+		return nil, newError(KindInput, 0, "the variables are %s, want a JSON object", kindName(decoded(v)))
 	}
-	r.variables = o
+	r.variables = decodedObject(v.Raw)
 	return r, nil
 }
 
@@ -254,6 +259,7 @@ func (r *run) evaluate(x *expression) value {
 		if x.base.isUnsubscribe() {
 			r.fail(KindMissing, "%s: there is no link to unsubscribe by, for public_url is not set", x.base.path.text)
 		}
+		r.unknown(&x.base)
 		if r.strict {
 			r.missing(&x.base)
 		}
@@ -301,7 +307,10 @@ func (r *run) missing(o *operand) {
 // given is an operand that must be there in a strict template.
 func (r *run) given(o *operand) value {
 	v, found := r.operand(o)
-	if !found && r.strict {
+	if found {
+		return v
+	}
+	if r.unknown(o); r.strict {
 		r.missing(o)
 	}
 	return v
@@ -372,7 +381,7 @@ func (r *run) root(name string, profile bool) (value, bool) {
 	case "api_trigger_properties":
 		return r.variables, true
 	}
-	return nil, false
+	return r.brazeValue(name)
 }
 
 // member looks for something in a value: a member, an element, or size, first

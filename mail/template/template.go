@@ -177,6 +177,9 @@ func (t *Template) Render(in *Input) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
+	if t.version > 0 { // else the id is that of the message
+		r.template = t.id
+	}
 	var texts [len(partNames)]string
 	for i := range t.parts {
 		if texts[i], err = r.part(&t.parts[i], i == partHTML); err != nil {

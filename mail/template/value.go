@@ -139,9 +139,25 @@ func decoded(v jsonscan.Value) value {
 		}
 		return all
 	case jsonscan.Object:
-		return decodedObject(v.Raw)
+		o := decodedObject(v.Raw)
+		if text, ok := o.time(); ok {
+			return text
+		}
+		return o
 	}
 	return nil
+}
+
+// timeMember is how nested attributes and properties of Braze's have times:
+// {"$time": "2026-03-14T10:00:00Z"}.
+const timeMember = "$time"
+
+// time is the text of such a time, which is what the object means.
+func (o *object) time() (string, bool) {
+	if len(o.names) != 1 || o.names[0] != timeMember {
+		return "", false
+	}
+	return plainText(o.values[0])
 }
 
 // decodedObject has each name once: the last one of a name wins.
