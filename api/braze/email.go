@@ -50,6 +50,9 @@ func (r *Request) readMessages(ctx context.Context, v jsonscan.Value, n *notes) 
 		}
 		return nil, wrongEmail("", "%v", wrong)
 	}
+	if name := template.JourneyOutput(&e.Mail); name != "" {
+		return nil, wrongEmail("", "%s is known in mails of journeys alone; give it a default: {{%s | default: \"...\"}}", name, name)
+	}
 	return e, err
 }
 

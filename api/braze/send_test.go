@@ -174,6 +174,7 @@ func TestSendsThatAreRefused(t *testing.T) {
 		email(`,"app_id":7`):                                                                                     "messages.email.app_id: want a text, got a number",
 		email(`,"subject":""`):                                                                                   "messages.email: subject: there is none",
 		email(`,"body":"{{ x | uppercase }}"`):                                                                   `messages.email: body, line 1: there is no filter`,
+		email(`,"plaintext_body":"{{canvas.${name}}}"`):                                                          "messages.email: canvas.${name} is known in mails of journeys alone; give it a default: {{canvas.${name} | default: ",
 		email(`,"plaintext_body":"{% if %}"`):                                                                    "messages.email: plaintext_body, line 1: ",
 		email(`,"body":"{{${frist_name}}}"`):                                                                     "is no standard attribute",
 		email(`,"headers":{"X-A\r\nBcc: b@example.com":"1"}`):                                                    "messages.email.headers: ",

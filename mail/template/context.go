@@ -1,6 +1,7 @@
 package template
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,12 +25,7 @@ var (
 // tags have the context as a whole, or a member whose name is computed. It may find some
 // too many, but none too few.
 func ContextMembers(v *mail.TemplateVersion) (names []string, all bool) {
-	texts := sources(v)
-	whole := strings.Join(texts[:], "\n")
-	for _, h := range v.Headers {
-		whole += "\n" + h.Value
-	}
-	for _, tag := range tagPattern.FindAllString(whole, -1) {
+	for _, tag := range tagsOf(v) {
 		all = all || computedPattern.MatchString(tag)
 		for _, m := range memberPattern.FindAllStringSubmatch(tag, -1) {
 			name := strings.Join(m[1:], "")
@@ -39,6 +35,43 @@ func ContextMembers(v *mail.TemplateVersion) (names []string, all bool) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names), all
+}
+
+// tagsOf returns the outputs and tags of all parts, as they are written.
+func tagsOf(v *mail.TemplateVersion) []string {
+	texts := sources(v)
+	whole := strings.Join(texts[:], "\n")
+	for _, h := range v.Headers {
+		whole += "\n" + h.Value
+	}
+	return tagPattern.FindAllString(whole, -1)
+}
+
+var (
+	journeyPattern = regexp.MustCompile(`\b(` + canvasName + `|` + contextVariable + `|` + entryPropertiesName + `|` + eventPropertiesName + `)\s*\.\s*\$\{[^}]*\}`)
+	defaultPattern = regexp.MustCompile(`\|\s*default\b`)
+)
+
+// JourneyOutput returns an output of what only mails of journeys know, as
+// canvas.${name}, that has no default and that no tag asks about; empty: there is none.
+// A mail of no journey that has no variables would not be made for anybody.
+func JourneyOutput(v *mail.TemplateVersion) string {
+	outputs, asked := make(map[string]string), make(map[string]bool)
+	for _, tag := range tagsOf(v) {
+		for _, m := range journeyPattern.FindAllStringSubmatch(tag, -1) {
+			if strings.HasPrefix(tag, "{%") {
+				asked[m[1]] = true
+			} else if !defaultPattern.MatchString(tag) {
+				outputs[m[1]] = m[0]
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(outputs)) {
+		if !asked[name] {
+			return outputs[name]
+		}
+	}
+	return ""
 }
 
 // WithContext returns the variables of a mail, an object or empty, with the context, an

@@ -100,3 +100,18 @@ func TestNestedTimes(t *testing.T) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }
+
+// A mail of no journey that would be made for nobody is found before it is sent.
+func TestJourneyOutput(t *testing.T) {
+	for text, want := range map[string]string{
+		"a {{canvas.${name}}} {{ event_properties.${x} | upcase }}":                                      "canvas.${name}",
+		"{{ event_properties . ${ x } }}":                                                                "event_properties . ${ x }",
+		"{{canvas.${name} | default: 'x'}} {{campaign.${dispatch_id}}} {{context.total}} canvas.${name}": "",
+		"{% if canvas.${name} %}{{canvas.${variant_name}}}{% endif %}":                                   "",
+		"{% if canvas.${name} %}{% endif %}{{context.${total}}}":                                         "context.${total}",
+	} {
+		if got := JourneyOutput(&mail.TemplateVersion{Subject: "s", Headers: []mail.TemplateHeader{{Name: "X-Ref", Value: text}}}); got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}

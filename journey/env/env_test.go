@@ -1,0 +1,45 @@
+package env
+
+import (
+	"strings"
+	"testing"
+
+	"sluice/journey/plan"
+	"sluice/mail"
+	"sluice/mail/template"
+)
+
+// A mail that names what its person entered with, by our name or by Braze's, gets those
+// members of it and no others, and knows its journey.
+func TestMailsHaveTheContextTheyName(t *testing.T) {
+	const text = "{{event_properties.${total}}} {{canvas_entry_properties.${at} | date: '%d'}} {{ context.name }} {{canvas.${name}}} {{campaign.${name}}}"
+	d := &Database{}
+	_, with, err := d.Mailing(t.Context(), &plan.Mailing{From: "a@example.com", Class: mail.ClassMarketing,
+		Content: &mail.TemplateVersion{Subject: "s", Text: text, Class: mail.ClassMarketing}})
+	if err != nil || with == nil {
+		t.Fatal(with, err)
+	}
+	content := with.With(`{"total":7,"other":"secret","at":{"$time":"2026-03-14T10:00:00Z"},"name":"Ann"}`)
+	if strings.Contains(content, "secret") {
+		t.Errorf("a member that it does not name goes along: %s", content)
+	}
+	c, err := template.ParseContent(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := template.Compile(c.Mail)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := compiled.Render(&template.Input{Variables: c.Variables, Origin: template.Origin{Journey: "trial", Step: "hello"}})
+	if want := "7 14 Ann trial hello"; err != nil || m.Text != want {
+		t.Errorf("got %q, %v, want %q", m.Text, err, want)
+	}
+	// Who entered with nothing gets a mail too.
+	if c, err = template.ParseContent(with.With("")); err != nil {
+		t.Fatal(err)
+	}
+	if m, err = compiled.Render(&template.Input{Variables: c.Variables, Origin: template.Origin{Journey: "trial", Step: "hello"}}); err != nil || m.Text != "   trial hello" {
+		t.Errorf("of nothing: got %q, %v", m.Text, err)
+	}
+}
