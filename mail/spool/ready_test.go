@@ -46,3 +46,17 @@ func TestTooSlowIsTriedLessOften(t *testing.T) {
 		}
 	}
 }
+
+// A send whose template does not want it sent is cancelled with the text as its reply.
+// One that was in doubt stays so and is kept, for it may have arrived.
+func TestAbortedIsCancelled(t *testing.T) {
+	for _, x := range []struct {
+		doubted bool
+		want    mail.SendState
+	}{{false, mail.SendCancelled}, {true, mail.SendInDoubt}} {
+		v := aborted(&mail.Send{Message: "m", Doubted: x.doubted}, fmt.Errorf("%w: no time", ErrAborted), 1).verdict
+		if o := v.outcome; o.State != x.want || o.Event != "" || o.Reason != mail.ReasonAborted || o.Reply != "aborted: no time" || v.again != nil || (v.kept != nil) != x.doubted {
+			t.Errorf("in doubt %t: %+v, kept %t", x.doubted, o, v.kept != nil)
+		}
+	}
+}
