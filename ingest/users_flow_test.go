@@ -139,7 +139,7 @@ func TestUsers(t *testing.T) {
 			p.awaitUser("both are one", external(i), func(u *profile.Profile) bool { return u.Events[0].Count == 6 && len(u.Aliases) == 2 })
 		}
 		for i := range n / 2 {
-			p.send(user.Update{Op: user.OpDelete, Key: user.AliasKey("l", fmt.Sprint(i))})
+			p.send(user.Update{Op: user.OpDelete, Key: user.AliasKey("l", fmt.Sprint(n-1-i))})
 		}
 		p.eventually("nobody is left", func() bool { return b.count("user_keys") == 0 && b.count("forwards") == 0 })
 		for _, table := range []string{"user_keys", "user_addresses", "forwards"} {

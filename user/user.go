@@ -175,7 +175,8 @@ const (
 	// (a digit) and the key, "1u-7". Body: empty, or MergeAgain.
 	OpMerge Op = 6
 
-	// OpDelete erases the user.
+	// OpDelete erases the user. By a key of a user who was merged into another one
+	// it erases nobody.
 	OpDelete Op = 7
 
 	// OpGroup sets the state in a subscription group: Name is the group, Body

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -25,6 +26,9 @@ func (p *Profile) Merge(other *Profile) {
 	}
 	for _, name := range other.Former {
 		p.AddFormer(name)
+	}
+	for _, a := range other.Merged {
+		insertAlias(&p.Merged, a)
 	}
 	p.ActiveDay = max(p.ActiveDay, other.ActiveDay)
 	switch {
@@ -75,15 +79,19 @@ func (p *Profile) AddAlias(a Alias) bool {
 	return len(p.Aliases) < MaxAliases && p.addAlias(a)
 }
 
-func (p *Profile) addAlias(a Alias) bool {
-	i, ok := slices.BinarySearchFunc(p.Aliases, a, func(x, a Alias) int {
-		if c := strings.Compare(x.Label, a.Label); c != 0 {
-			return c
-		}
-		return strings.Compare(x.Name, a.Name)
+func (p *Profile) addAlias(a Alias) bool { return insertAlias(&p.Aliases, a) }
+
+// MergeAliases notes of all aliases that they name a user who is merged into another
+// one. They find that one, and do not erase it.
+func (p *Profile) MergeAliases() { p.Merged = slices.Clone(p.Aliases) }
+
+// insertAlias keeps a list sorted, each alias once, and reports whether it was added.
+func insertAlias(all *[]Alias, a Alias) bool {
+	i, ok := slices.BinarySearchFunc(*all, a, func(x, a Alias) int {
+		return cmp.Or(strings.Compare(x.Label, a.Label), strings.Compare(x.Name, a.Name))
 	})
 	if !ok {
-		p.Aliases = slices.Insert(p.Aliases, i, a)
+		*all = slices.Insert(*all, i, a)
 	}
 	return !ok
 }

@@ -16,6 +16,7 @@ import (
 //	external_id  the customer's name for the user
 //	aliases      [[label, name], ...]
 //	former       names of users who were merged into this one
+//	merged       those aliases that were names of such users alone
 //	created      when the user was first seen, ms since the epoch
 //	active       the last day (since the epoch, UTC) on which the user did something
 //	fields       the standard attributes: first_name, email, ...
@@ -35,6 +36,7 @@ type Profile struct {
 	ExternalID    string
 	Aliases       []Alias
 	Former        []string
+	Merged        []Alias
 	CreatedMillis int64
 	ActiveDay     int64
 	Fields        Values
@@ -131,15 +133,9 @@ func (p *Profile) parseMember(name string, v jsonscan.Value) (err error) {
 	case "external_id":
 		p.ExternalID = v.Text()
 	case "aliases":
-		e := jsonscan.ReadArray(v.Raw)
-		for e.Next() {
-			pair := elements(e.Value.Raw)
-			if len(pair) != 2 {
-				return fmt.Errorf("want pairs, got %.40s", e.Value.Raw)
-			}
-			p.Aliases = append(p.Aliases, Alias{pair[0].Text(), pair[1].Text()})
-		}
-		return e.Err()
+		p.Aliases, err = parseAliases(v.Raw)
+	case "merged":
+		p.Merged, err = parseAliases(v.Raw)
 	case "former":
 		for _, e := range elements(v.Raw) {
 			p.Former = append(p.Former, e.Text())
@@ -170,6 +166,19 @@ func (p *Profile) parseMember(name string, v jsonscan.Value) (err error) {
 		p.Newer = slices.Insert(p.Newer, i, Value{name, v.Raw})
 	}
 	return err
+}
+
+func parseAliases(array string) ([]Alias, error) {
+	var all []Alias
+	e := jsonscan.ReadArray(array)
+	for e.Next() {
+		pair := elements(e.Value.Raw)
+		if len(pair) != 2 {
+			return nil, fmt.Errorf("want pairs, got %.40s", e.Value.Raw)
+		}
+		all = append(all, Alias{pair[0].Text(), pair[1].Text()})
+	}
+	return all, e.Err()
 }
 
 // parseValues reads what was written sorted and canonical.
@@ -225,7 +234,7 @@ func parseGroups(object string) ([]Group, error) {
 // Clone returns a copy that can be changed by itself.
 func (p *Profile) Clone() *Profile {
 	c := *p
-	c.Aliases, c.Former = slices.Clone(p.Aliases), slices.Clone(p.Former)
+	c.Aliases, c.Former, c.Merged = slices.Clone(p.Aliases), slices.Clone(p.Former), slices.Clone(p.Merged)
 	c.Fields, c.Custom = slices.Clone(p.Fields), slices.Clone(p.Custom)
 	c.Events, c.Purchases = slices.Clone(p.Events), slices.Clone(p.Purchases)
 	c.Revenue, c.Groups = slices.Clone(p.Revenue), slices.Clone(p.Groups)
@@ -240,15 +249,7 @@ func (p *Profile) Append(dst []byte) []byte {
 		w.member("external_id")
 		w.dst = appendString(w.dst, p.ExternalID)
 	}
-	if len(p.Aliases) > 0 {
-		w.member("aliases")
-		for i, a := range p.Aliases {
-			w.dst = append(w.dst, opening(i, '['), '[')
-			w.dst = append(appendString(w.dst, a.Label), ',')
-			w.dst = append(appendString(w.dst, a.Name), ']')
-		}
-		w.dst = append(w.dst, ']')
-	}
+	w.aliases("aliases", p.Aliases)
 	if len(p.Former) > 0 {
 		w.member("former")
 		for i, name := range p.Former {
@@ -256,6 +257,7 @@ func (p *Profile) Append(dst []byte) []byte {
 		}
 		w.dst = append(w.dst, ']')
 	}
+	w.aliases("merged", p.Merged)
 	w.number("created", p.CreatedMillis)
 	w.number("active", p.ActiveDay)
 	w.values("fields", p.Fields)
@@ -314,6 +316,19 @@ func (w *writer) number(name string, n int64) {
 		w.member(name)
 		w.dst = strconv.AppendInt(w.dst, n, 10)
 	}
+}
+
+func (w *writer) aliases(name string, all []Alias) {
+	if len(all) == 0 {
+		return
+	}
+	w.member(name)
+	for i, a := range all {
+		w.dst = append(w.dst, opening(i, '['), '[')
+		w.dst = append(appendString(w.dst, a.Label), ',')
+		w.dst = append(appendString(w.dst, a.Name), ']')
+	}
+	w.dst = append(w.dst, ']')
 }
 
 func (w *writer) values(name string, values Values) {

@@ -21,7 +21,7 @@ func (u *Unit) apply(up *Update) {
 	case up.Address.Name != "" && !u.meant(up, id, x):
 		u.applyByAddress(up)
 		return
-	case x == nil:
+	case x == nil, up.Op == user.OpDelete && x.tookOver(up.Key, id):
 		if !up.Op.OfEvent() && up.Op != user.OpMailed {
 			u.result.Ignored++
 		}
@@ -337,7 +337,7 @@ func (u *Unit) identify(up *Update, id user.ID, x *person) {
 	default:
 		goes := x.profile
 		if up.Body == "none" {
-			goes = &profile.Profile{Aliases: goes.Aliases, Former: goes.Former}
+			goes = &profile.Profile{Aliases: goes.Aliases, Former: goes.Former, Merged: goes.Merged}
 		}
 		u.hand(up, id, x, goes, to, owner)
 	}
@@ -377,6 +377,9 @@ func (u *Unit) hand(up *Update, id user.ID, x *person, goes *profile.Profile, to
 	goes.AddFormer(id.String())
 	if goes.ExternalID != "" {
 		goes.AddFormer(goes.ExternalID)
+	}
+	if up.Op == user.OpMerge {
+		goes.MergeAliases()
 	}
 	here := to.Partition == up.Place.Partition
 	if here {
@@ -446,6 +449,24 @@ func (u *Unit) apart(id user.ID, p, other *profile.Profile) string {
 		return tooLarge(id, bytes)
 	}
 	return ""
+}
+
+// tookOver reports whether a key named another user, who was merged into this
+// one, the user of an id. That user no longer exists: a deletion of it must not
+// erase the one who stays. An alias that was taken over by OpIdentify is a name of
+// this user.
+func (x *person) tookOver(k user.Key, id user.ID) bool {
+	p, err := x.look()
+	switch {
+	case err != nil:
+		return false // the deletion becomes a dead letter
+	case k.Kind == user.KeyUser:
+		return k.Name != id.String()
+	case k.Kind == user.KeyExternal:
+		return k.Name != p.ExternalID
+	}
+	a, ok := aliasOf(k.Name)
+	return ok && k.Kind == user.KeyAlias && slices.Contains(p.Merged, a)
 }
 
 // remove erases a user. What is counted of that user stays counted.

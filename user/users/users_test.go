@@ -158,7 +158,7 @@ func TestErase(t *testing.T) {
 	m.add(mergeInto(external(a), external(b)))
 	m.settle()
 	idB, _ := m.who(external(a))
-	m.add(user.Update{Op: user.OpDelete, Key: external(a)})
+	m.add(user.Update{Op: user.OpDelete, Key: external(b)})
 	m.settle()
 	for _, name := range []string{a, b, idA.String(), idB.String()} {
 		if !m.erased[name] {

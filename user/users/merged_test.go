@@ -1,0 +1,73 @@
+package users
+
+import (
+	"testing"
+
+	"sluice/user"
+)
+
+// Somebody who was merged away no longer exists. A deletion by a name of that one
+// leaves the user who stays; a name of that user deletes it with all keys.
+func TestDeletionByNameOfMergedUser(t *testing.T) {
+	old, alias, taken := external("old"), user.AliasKey("l", "old"), user.AliasKey("m", "anonymous")
+	for _, partitions := range []int{1, 16} {
+		for _, x := range []struct {
+			name  string
+			key   func(old user.ID) user.Key
+			stays bool
+		}{
+			{"external id", func(user.ID) user.Key { return old }, true},
+			{"number", func(id user.ID) user.Key { return user.Key{Kind: user.KeyUser, Name: id.String()} }, true},
+			{"alias", func(user.ID) user.Key { return alias }, true},
+			{"alias that was identified", func(user.ID) user.Key { return taken }, false},
+			{"own external id", func(user.ID) user.Key { return external("new") }, false},
+		} {
+			m := newModel(t, partitions)
+			m.add(set(old, `{"a":1}`))
+			m.add(user.Update{Op: user.OpAlias, Key: old, Body: alias.Name})
+			m.add(set(external("new"), `{"b":2}`))
+			m.add(set(taken, `{"c":3}`))
+			m.settle()
+			gone, _ := m.who(old)
+			m.add(mergeInto(old, external("new")))
+			m.add(user.Update{Op: user.OpIdentify, Key: taken, Name: "new", Body: "merge"})
+			m.settle()
+			m.add(user.Update{Op: user.OpDelete, Key: x.key(gone), ExistingOnly: true})
+			m.settle()
+			_, p := m.who(external("new"))
+			switch {
+			case (p != nil) != x.stays, len(m.dead) > 0:
+				t.Errorf("%d partitions, deleted by %s: %+v is left, dead %+v", partitions, x.name, p, m.dead)
+			case x.stays && (p.Custom.Get("a") != "1" || p.Custom.Get("b") != "2" || p.Custom.Get("c") != "3"):
+				t.Errorf("%d partitions, deleted by %s: %s", partitions, x.name, p.Append(nil))
+			case !x.stays && len(m.keys) > 0:
+				t.Errorf("%d partitions, deleted by %s: %v are left", partitions, x.name, m.keys)
+			}
+		}
+	}
+}
+
+// Whom a merged user was merged into may itself be merged: names of both find the
+// last one, and delete nobody.
+func TestDeletionOverTwoMerges(t *testing.T) {
+	m := newModel(t, 16)
+	first, second := user.AliasKey("l", "1"), user.AliasKey("l", "2")
+	for _, k := range []user.Key{first, second, external("u")} {
+		m.add(set(k, `{"n":{"inc":1}}`))
+	}
+	m.settle()
+	m.add(mergeInto(first, second))
+	m.settle()
+	m.add(user.Update{Op: user.OpIdentify, Key: second, Name: "u", Body: "none"})
+	m.settle()
+	m.add(user.Update{Op: user.OpDelete, Key: first, ExistingOnly: true})
+	m.settle()
+	if _, p := m.who(external("u")); p == nil || len(p.Aliases) != 2 {
+		t.Fatalf("%+v is left", p)
+	}
+	m.add(user.Update{Op: user.OpDelete, Key: second, ExistingOnly: true})
+	m.settle()
+	if len(m.keys) > 0 {
+		t.Errorf("%v are left", m.keys)
+	}
+}
