@@ -57,6 +57,8 @@ func TestAttributes(t *testing.T) {
 		{"standard ones", []string{`{"first_name":"Ann","country":"austria","language":"German","email":" Ann@Example.COM ","phone":"+43 (1) 234-567","dob":"1990-02-28","email_subscribe":"opted_in","date_of_first_session":"2026-01-31 10:20:30 +0100"}`},
 			`{"fields":{"country":"AT","date_of_first_session":"2026-01-31T09:20:30.000Z","dob":"1990-02-28","email":"ann@example.com","email_subscribe":"opted_in","first_name":"Ann","language":"de","phone":"+431234567"}}`},
 		{"what is no country is nothing", []string{`{"country":"AT"}`, `{"country":"Atlantis"}`}, ``},
+		{"an empty country is nothing", []string{`{"country":"AT","language":"de"}`, `{"country":"","language":""}`}, ``},
+		{"nor is white space", []string{`{"country":"AT","language":"de"}`, `{"country":" ","language":"\t"}`}, ``},
 		{"subscription groups", []string{`{"subscription_groups":[{"subscription_group_id":"g2","subscription_state":"subscribed"},{"subscription_group_id":"g1","subscription_state":"unsubscribed"}]}`},
 			`{"groups":{"g1":["unsubscribed",7],"g2":["subscribed",7]}}`},
 	} {

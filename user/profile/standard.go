@@ -303,15 +303,23 @@ var spellings = sync.OnceValue(func() names {
 				n.languages[code] = Quoted(short)
 			}
 			if r, err := language.ParseRegion(code); err == nil && r.IsCountry() && r.Canonicalize().String() == strings.ToUpper(code) {
-				n.countries[strings.ToLower(display.English.Regions().Name(r))] = Quoted(strings.ToUpper(code))
+				called(n.countries, display.English.Regions().Name(r), strings.ToUpper(code))
 			}
 			if base, err := language.ParseBase(code); err == nil && base.String() == code {
-				n.languages[strings.ToLower(display.English.Languages().Name(base))] = Quoted(code)
+				called(n.languages, display.English.Languages().Name(base), code)
 			}
 		}
 	}
 	return n
 })
+
+// called notes the name of a code. The library has no name for some codes that were
+// withdrawn (YU): an empty text stands for none of them.
+func called(known map[string]string, name, code string) {
+	if name != "" {
+		known[strings.ToLower(name)] = Quoted(code)
+	}
+}
 
 // location keeps the two numbers, longitude first.
 func location(v jsonscan.Value) (string, bool) {
