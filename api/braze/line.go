@@ -9,14 +9,17 @@ import (
 // UserLine reads a line of an import of users: an attributes object as
 // /users/track takes it. An alias that nobody has makes a user there, unless the
 // line says _update_existing_only. The texts of the update share memory with the
-// line; its time is the caller's.
+// line; its time is the caller's. A line with one wrong attribute is refused.
 func UserLine(raw string, u *user.Update) error {
 	*u = user.Update{}
 	if len(raw) > sluice.MaxElementBytes {
 		return errTooLarge
 	}
-	if err := attributes(raw, u); err != nil {
+	switch dropped, err := attributes(raw, u); {
+	case err != nil:
 		return err
+	case len(dropped) > 0: // the file is mended, and the line imported again
+		return dropped[0]
 	}
 	if !NumbersFit(raw) {
 		return errNumber

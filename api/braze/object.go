@@ -70,7 +70,7 @@ func (o *object) user(u *user.Update) (err error) {
 	case o.brazeID.Kind != jsonscan.None:
 		u.Key, err = brazeKey(o.brazeID)
 		u.ExistingOnly = true // nobody gets a number that was made up
-	case o.email.Kind != jsonscan.None:
+	case o.email.Kind != jsonscan.None && o.email.Raw != `""`:
 		u.Key, err = emailKey(o.email)
 	case o.phone.Kind != jsonscan.None:
 		u.Key, err = phoneKey(o.phone)

@@ -41,7 +41,7 @@ func trackSync(ctx context.Context, r *Request) (Reply, error) {
 		m.add("purchase_events", orElse(talliesText(p.Profile.Purchases, "product_id"), "[]"))
 		b = append(m.b, '}')
 	}
-	done.Body = append(b, `],"message":"success"}`...)
+	done.Body = append(t.appendErrors(append(b, ']')), `,"message":"success"}`...)
 	return done, nil
 }
 

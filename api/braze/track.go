@@ -63,8 +63,9 @@ type tracking struct {
 	now      int64
 	arrays   [len(kinds)]string // as they stand in the body; empty: absent
 	good     [len(kinds)]int    // objects that became an update
+	refused  int                // objects that did not
 	updates  []user.Update
-	mistakes []mistake
+	mistakes []mistake // of objects, and of single fields of good ones
 }
 
 // trackings keeps the memory of calls: at most 225 updates each.
@@ -91,7 +92,7 @@ func (t *tracking) answer(ctx context.Context, r *Request, most int) (Reply, err
 	if wrong := t.read(r.Body); wrong != "" {
 		return refuse(wrong)
 	}
-	if len(t.updates)+len(t.mistakes) > most {
+	if len(t.updates)+t.refused > most {
 		return refuse(tooMany)
 	}
 	if len(t.updates) == 0 {
@@ -99,14 +100,14 @@ func (t *tracking) answer(ctx context.Context, r *Request, most int) (Reply, err
 			Message string    `json:"message"`
 			Errors  []mistake `json:"errors"`
 		}{noValidData, append([]mistake{}, t.mistakes...)})
-		refused.Refused = len(t.mistakes)
+		refused.Refused = t.refused
 		return refused, nil
 	}
 	sendAlong(t.updates)
 	if err := r.Core.Update(ctx, t.updates); err != nil {
 		return Reply{}, err
 	}
-	return Reply{http.StatusCreated, t.body(), len(t.updates), len(t.mistakes)}, nil
+	return Reply{http.StatusCreated, t.body(), len(t.updates), t.refused}, nil
 }
 
 // sendAlong handles what a call says of an address after attributes that give
@@ -146,10 +147,15 @@ func (t *tracking) body() []byte {
 			b = strconv.AppendInt(b, int64(t.good[i]), 10)
 		}
 	}
-	if len(t.mistakes) > 0 {
-		b = append(append(b, `,"errors":`...), reply(0, t.mistakes).Body...)
+	return append(t.appendErrors(b), '}')
+}
+
+// appendErrors appends the member of a reply that has the mistakes, if there are some.
+func (t *tracking) appendErrors(b []byte) []byte {
+	if len(t.mistakes) == 0 {
+		return b
 	}
-	return append(b, '}')
+	return append(append(b, `,"errors":`...), reply(0, t.mistakes).Body...)
 }
 
 // read reads a body. It returns the message of a refusal of the whole call, or
@@ -199,15 +205,17 @@ func (t *tracking) objects(kind int, array string) string {
 	return ""
 }
 
-// object reads one object: it becomes an update, or a mistake.
+// object reads one object: it becomes an update, or a mistake. Standard attributes
+// that are wrong are mistakes by themselves, and the others are taken.
 func (t *tracking) object(kind, index int, raw string) {
 	t.updates = append(t.updates, user.Update{TimeMillis: t.now})
 	u := &t.updates[len(t.updates)-1]
 	var err error = errTooLarge
+	var dropped []*profile.FieldError
 	if len(raw) <= sluice.MaxElementBytes {
 		switch kind {
 		case kindAttributes:
-			err = attributes(raw, u)
+			dropped, err = attributes(raw, u)
 		case kindEvents:
 			err = event(raw, u, t.now)
 		case kindPurchases:
@@ -219,10 +227,20 @@ func (t *tracking) object(kind, index int, raw string) {
 	}
 	if err == nil {
 		t.good[kind]++
+		for _, wrong := range dropped {
+			t.mistake(kind, index, wrong)
+		}
 		return
 	}
 	t.updates = t.updates[:len(t.updates)-1]
-	text := err.Error()
+	t.refused++
+	t.mistake(kind, index, err)
+}
+
+// mistake notes what is wrong with an object, or with one field of it. The reply
+// stays a 201 with "message": "success": clients take it for good, and count errors.
+func (t *tracking) mistake(kind, index int, wrong error) {
+	text := wrong.Error()
 	t.mistakes = append(t.mistakes, mistake{strings.ToValidUTF8(text[:min(len(text), maxMistakeBytes)], "\ufffd"), kinds[kind].array, index})
 }
 
@@ -239,8 +257,9 @@ const (
 	errNoName   complaint = "'name' is required: a text of at most 255 bytes."
 )
 
-// attributes reads an attributes object.
-func attributes(raw string, u *user.Update) (err error) {
+// attributes reads an attributes object. dropped are the standard attributes that
+// are left out for their values.
+func attributes(raw string, u *user.Update) (dropped []*profile.FieldError, err error) {
 	var o object
 	m := jsonscan.Read(raw)
 	for m.Next() {
@@ -249,17 +268,17 @@ func attributes(raw string, u *user.Update) (err error) {
 		}
 	}
 	if bad := m.Err(); bad != nil {
-		return bad
+		return nil, bad
 	}
 	if err == nil {
 		err = o.user(u)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	u.Op = user.OpAttributes
-	u.Body, err = profile.Check(raw)
-	return err
+	u.Body, dropped, err = profile.CheckEach(raw)
+	return dropped, err
 }
 
 // happening is the members that events and purchases have.

@@ -73,8 +73,8 @@ func TestTrackMistakes(t *testing.T) {
 		{"attributes", `{` + who + `,"a":` + deep + `}`, "nested too deep"}, {"attributes", `{` + who + `,"a":tru}`, "not JSON"},
 		{"attributes", `{` + who + `,"` + long + `":1}`, "name of an attribute"}, {"attributes", `{` + who + `,"a\u0000":1}`, "name of an attribute"}, {"attributes", `{` + who + `,"a\u001f":1}`, "name of an attribute"},
 		{"attributes", `{` + who + `,"a":9223372036854775808}`, "number"}, {"attributes", `{` + who + `,"a":{"b":[1e999]}}`, "number"}, {"attributes", `{` + who + `,"a":-` + strings.Repeat("9", 1000) + `}`, "number"},
-		{"attributes", `{` + who + `,"email":"x"}`, badMail}, {"attributes", `{"email":"x@"}`, badMail}, {"attributes", `{"email":5}`, badMail}, {"attributes", `{"phone":"x"}`, "'phone'"},
-		{"attributes", `{` + who + `,"gender":"X"}`, "'gender'"}, {"attributes", `{` + who + `,"_update_existing_only":"yes"}`, "'_update_existing_only'"},
+		{"attributes", `{"email":"x@"}`, badMail}, {"attributes", `{"email":5}`, badMail}, {"attributes", `{"phone":"x"}`, "'phone'"},
+		{"attributes", `{"email":""}`, noUser}, {"attributes", `{` + who + `,"_update_existing_only":"yes"}`, "'_update_existing_only'"},
 		{"attributes", `{"user_alias":"a"}`, "'user_alias'"}, {"attributes", `{"user_alias":{"alias_name":"a"}}`, "'alias_label'"}, {"attributes", `{"user_alias":{"alias_name":"","alias_label":"l"}}`, "'user_alias'"},
 		{"attributes", `{"user_alias":{"alias_label":"l","alias_name":"` + strings.Repeat(`\"`, 255) + `"}}`, ""}, {"attributes", `{"user_alias":{"alias_label":"` + strings.Repeat(`\\`, 255) + `","alias_name":"` + strings.Repeat(`\"`, 255) + `"}}`, "'user_alias'"},
 		{"attributes", `{"braze_id":"x"}`, "'braze_id'"}, {"attributes", `{` + who + `,"a":"` + strings.Repeat("x", 1<<20) + `"}`, "too large"},
@@ -118,6 +118,31 @@ func TestTrackMistakes(t *testing.T) {
 		case !strings.Contains(text, `"`+x.array+`_processed":2`) || len(text) > 1000:
 			t.Errorf("%.120s: %.2000s", x.object, text)
 		}
+	}
+}
+
+// A standard attribute that is wrong is left out alone, and named with the index of
+// its object. The object counts, and so does the call: clients retry or drop what is
+// answered otherwise.
+func TestTrackWrongFields(t *testing.T) {
+	const body = `{"attributes":[{"plan":"x"},{"external_id":"u","first_name":"Ann","dob":"01/01/1971","gender":"female","phone":"0664 123","email":"","time_zone":"Eastern Time (US & Canada)"},{"email":"","phone":"+431"}]}`
+	const want = `{"message":"success","attributes_processed":2,"errors":[{"type":"` + noUser + `","input_array":"attributes","index":0},` +
+		`{"type":"The value provided for the 'dob' field is not valid: want a date, as 1990-12-31.","input_array":"attributes","index":1},` +
+		`{"type":"The value provided for the 'gender' field is not valid: want M, F, O, N, P or null.","input_array":"attributes","index":1},` +
+		`{"type":"The value provided for the 'phone' field is not valid: want a number as E.164 writes it.","input_array":"attributes","index":1},` +
+		`{"type":"` + badMail + `","input_array":"attributes","index":1},{"type":"` + badMail + `","input_array":"attributes","index":2}]}`
+	w := &written{}
+	w.check(t, "/users/track", body, 201, want, `1 1:u ||{"first_name":"Ann","time_zone":"America/New_York"}`+"\n"+`1 4:+431 ||{"phone":"+431"}`)
+	r, err := track(t.Context(), &Request{Body: body, Now: now, Core: w})
+	if err != nil || r.Accepted != 2 || r.Refused != 1 {
+		t.Errorf("%d objects accepted, %d refused, %v", r.Accepted, r.Refused, err)
+	}
+	w = newCore(t)
+	w.check(t, "/users/track/sync", `{"attributes":[{"external_id":"u","gender":"female","a":1}]}`, 201,
+		`{"users":[],"errors":[{"type":"The value provided for the 'gender' field is not valid: want M, F, O, N, P or null.","input_array":"attributes","index":0}],"message":"success"}`, `1 1:u ||{"a":1}`)
+	var u user.Update
+	if err := UserLine(`{"external_id":"u","gender":"female","a":1}`, &u); err == nil || !strings.Contains(err.Error(), "'gender'") {
+		t.Errorf("a line of an import: %v", err)
 	}
 }
 

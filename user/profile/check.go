@@ -57,45 +57,67 @@ func (e *FieldError) Error() string {
 // Check reads an attributes object as a client has sent it, and returns it as
 // SetAttributes takes it. Standard attributes are brought into their one form.
 // What is no attribute, and what no profile can hold, is left out. The object
-// has been scanned. The error is a *FieldError.
+// has been scanned. The error is a *FieldError: one attribute refuses all.
 //
 // A nested attribute that does not fit is left out as a whole, as Braze does.
 func Check(object string) (string, error) {
+	text, dropped, err := CheckEach(object)
+	if err == nil && len(dropped) > 0 {
+		err = dropped[0]
+	}
+	if err != nil {
+		return "", err
+	}
+	return text, nil
+}
+
+// CheckEach is Check that leaves out each attribute with a value that it cannot
+// have, and returns what is wrong with it. The error is about the object as a whole.
+func CheckEach(object string) (text string, dropped []*FieldError, err error) {
 	all := members(object)
 	if len(all) > maxInOne {
-		return "", &FieldError{"attributes", "at most 1000 of them in one object"}
+		return "", nil, &FieldError{"attributes", "at most 1000 of them in one object"}
 	}
 	kept := all[:0]
 	for _, v := range all {
 		if notAttributes[v.Name] {
 			continue
 		}
-		value := scanned(v.Raw)
-		if !LevelsFit(v.Raw) {
-			return "", &FieldError{v.Name, fmt.Sprintf("at most %d levels", maxValueLevels)}
-		}
-		if v.Name == mergeObjects {
-			kept = append(kept, v)
-			continue
-		}
-		if field, ok := standard[v.Name]; ok {
-			raw, fits := "null", true
-			if value.Kind != jsonscan.Null {
-				raw, fits = field.normal(value)
-			}
-			if !fits {
-				return "", &FieldError{v.Name, field.want}
-			}
-			if len(raw) > MaxValueBytes && v.Name != groupsField { // as long as MaxGroups of them may be
-				return "", &FieldError{v.Name, fmt.Sprintf("at most %d KB", MaxValueBytes>>10)}
-			}
-			kept = append(kept, Value{v.Name, raw})
-		} else if customFits(v.Name, value) {
+		fits, wrong := v.check()
+		switch {
+		case wrong != nil:
+			dropped = append(dropped, wrong)
+		case fits:
 			kept = append(kept, v)
 		}
 	}
-	text := appendValues(make([]byte, 0, len(object)), kept)
-	return unsafe.String(unsafe.SliceData(text), len(text)), nil
+	b := appendValues(make([]byte, 0, len(object)), kept)
+	return unsafe.String(unsafe.SliceData(b), len(b)), dropped, nil
+}
+
+// check brings an attribute into its one form. It does not fit if no profile can
+// hold it; wrong says of a standard one what it wants.
+func (v *Value) check() (fits bool, wrong *FieldError) {
+	if !LevelsFit(v.Raw) {
+		return false, &FieldError{v.Name, fmt.Sprintf("at most %d levels", maxValueLevels)}
+	}
+	value := scanned(v.Raw)
+	field, ok := standard[v.Name]
+	switch {
+	case v.Name == mergeObjects, ok && value.Kind == jsonscan.Null:
+		return true, nil
+	case !ok:
+		return customFits(v.Name, value), nil
+	}
+	raw, ok := field.normal(value)
+	if !ok {
+		return false, &FieldError{v.Name, field.want}
+	}
+	if len(raw) > MaxValueBytes && v.Name != groupsField { // as long as MaxGroups of them may be
+		return false, &FieldError{v.Name, fmt.Sprintf("at most %d KB", MaxValueBytes>>10)}
+	}
+	v.Raw = raw
+	return true, nil
 }
 
 // scanned is a canonical value, whose text was scanned before.

@@ -77,6 +77,35 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
+// The names that Rails has for zones are understood, each as a zone that there is.
+func TestZonesOfRails(t *testing.T) {
+	got, err := Check(`{"time_zone":"Eastern Time (US & Canada)"}`)
+	if err != nil || got != `{"time_zone":"America/New_York"}` {
+		t.Errorf("%s %v", got, err)
+	}
+	for name, zone := range railsZones() {
+		if Zone(zone) == nil {
+			t.Errorf("%s: there is no zone %s", name, zone)
+		}
+	}
+	if n := len(railsZones()); n < 145 {
+		t.Errorf("%d names", n)
+	}
+}
+
+// One attribute that is wrong costs no other, and each is named.
+func TestCheckEach(t *testing.T) {
+	text, dropped, err := CheckEach(`{"external_id":"u","first_name":"Ann","dob":"01/01/1971","gender":"female","phone":"0664 1","email":"","time_zone":"Nowhere","a":1,"deep":` +
+		strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}`)
+	var fields []string
+	for _, d := range dropped {
+		fields = append(fields, d.Field)
+	}
+	if want := "dob gender phone email time_zone deep"; err != nil || text != `{"first_name":"Ann","a":1}` || strings.Join(fields, " ") != want {
+		t.Errorf("%s %v %v", text, fields, err)
+	}
+}
+
 func TestCheckRefuses(t *testing.T) {
 	for field, values := range map[string][]string{
 		"email":            {`"x"`, `"a@b"`, `"a@-b.c"`, `"a b@c.de"`, `"a@b..c"`, `".a@b.cd"`, `"a@b.c\r\nBcc: x"`, `5`, `"` + strings.Repeat("a", 65) + `@b.cd"`},

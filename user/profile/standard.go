@@ -238,8 +238,15 @@ func Zone(name string) *time.Location {
 	return zone
 }
 
+// timeZone keeps a name of the IANA database. A name of Ruby on Rails becomes one.
 func timeZone(v jsonscan.Value) (string, bool) {
-	return v.Raw, v.Kind == jsonscan.String && Zone(v.Text()) != nil
+	if v.Kind != jsonscan.String {
+		return "", false
+	}
+	if zone, ok := railsZones()[v.Text()]; ok && Zone(v.Text()) == nil {
+		return Quoted(zone), true
+	}
+	return v.Raw, Zone(v.Text()) != nil
 }
 
 // country keeps the two letters of ISO 3166-1; its three letters, its number
