@@ -105,6 +105,11 @@ func TestGroups(t *testing.T) {
 	w.check(t, v2, `{"subscription_groups":[{"subscription_group_id":"g","subscription_state":"subscribed","external_ids":["a"]},{"subscription_group_id":"h","subscription_state":"unsubscribed","external_ids":["b"]}]}`, 201, ok,
 		"8 1:a only g||subscribed\n8 1:b only h||unsubscribed")
 	w.check(t, v2, `{"subscription_groups":[{"subscription_group_id":"g","subscription_state":"subscribed","emails":["a@b.cd"],"phones":["+431"]}]}`, 400, `{"message":"`+emailOrPhone+`"}`, "")
+	// One user may be named in a member of the singular, beside the others or alone.
+	w.check(t, v2, `{"subscription_groups":[{"subscription_group_id":"g","subscription_state":"subscribed","external_id":"a","external_ids":["b"]},{"subscription_group_id":"h","subscription_state":"unsubscribed","email":"new@example.com","phones":[]}]}`, 201, ok,
+		"8 1:a only g||subscribed\n8 1:b only g||subscribed\n8 3:new@example.com h||unsubscribed")
+	w.check(t, set, `{"subscription_group_id":"g","subscription_state":"subscribed","external_ids":["a","b"],"phone":null}`, 201, ok, "8 1:a only g||subscribed\n8 1:b only g||subscribed")
+	w.check(t, v2, `{"subscription_groups":[{"subscription_group_id":"g","subscription_state":"subscribed","external_id":"a","external_ids":[`+strings.Repeat(`"b",`, 49)+`"b"]}]}`, 400, `{"message":"`+tooManyIDs+`"}`, "")
 	w.check(t, v2, `{"subscription_groups":[]}`, 400, "*", "")
 	w.check(t, v2, `{"subscription_groups":[`+strings.Repeat(`{},`, 50)+`{}]}`, 400, "*", "")
 

@@ -29,8 +29,7 @@ const (
 // setGroup is POST /subscription/status/set.
 func setGroup(ctx context.Context, r *Request) (Reply, error) {
 	var one groupRequest
-	if !(form{"subscription_group_id": &one.group, "subscription_state": &one.state,
-		"external_id": &one.external, "email": &one.email, "phone": &one.phone}).read(r.Body) {
+	if !one.read(r.Body) {
 		return refuse(BadRequest)
 	}
 	return set(ctx, r, []groupRequest{one})
@@ -51,9 +50,7 @@ func setGroups(ctx context.Context, r *Request) (Reply, error) {
 	}
 	requests := make([]groupRequest, len(all))
 	for i, v := range all {
-		one := &requests[i]
-		if v.Kind != jsonscan.Object || !(form{"subscription_group_id": &one.group, "subscription_state": &one.state,
-			"external_ids": &one.external, "emails": &one.email, "phones": &one.phone}).read(v.Raw) {
+		if v.Kind != jsonscan.Object || !requests[i].read(v.Raw) {
 			return refuse("'subscription_groups' must be an array of objects")
 		}
 	}
@@ -62,7 +59,20 @@ func setGroups(ctx context.Context, r *Request) (Reply, error) {
 
 // groupRequest is whose state in which group shall be what.
 type groupRequest struct {
-	group, state, external, email, phone jsonscan.Value
+	group, state           jsonscan.Value
+	external, email, phone []jsonscan.Value
+}
+
+// read reads a request. The two calls have their members in the singular and in the
+// plural, and Braze documents external_id for both: each is taken by either name.
+func (g *groupRequest) read(body string) bool {
+	var external, externals, email, emails, phone, phones jsonscan.Value
+	ok := form{"subscription_group_id": &g.group, "subscription_state": &g.state, "external_id": &external, "external_ids": &externals,
+		"email": &email, "emails": &emails, "phone": &phone, "phones": &phones}.read(body)
+	g.external = append(list(external), list(externals)...)
+	g.email = append(list(email), list(emails)...)
+	g.phone = append(list(phone), list(phones)...)
+	return ok
 }
 
 // check returns the message of a refusal, or "".
@@ -74,17 +84,11 @@ func (g *groupRequest) check() string {
 		return badGroup
 	case g.state.Kind != jsonscan.String || state != subscribed && state != unsubscribed:
 		return badState
-	case g.email.Kind != jsonscan.None && g.phone.Kind != jsonscan.None:
+	case len(g.email) > 0 && len(g.phone) > 0:
 		return emailOrPhone
-	}
-	people := 0
-	for _, v := range []jsonscan.Value{g.external, g.email, g.phone} {
-		people += len(list(v))
-	}
-	switch {
-	case people == 0:
+	case len(g.external)+len(g.email)+len(g.phone) == 0:
 		return wantsAnyone
-	case len(list(g.external)) > maxEntries, len(list(g.email)) > maxEntries, len(list(g.phone)) > maxEntries:
+	case len(g.external) > maxEntries, len(g.email) > maxEntries, len(g.phone) > maxEntries:
 		return tooManyIDs
 	}
 	return ""
@@ -101,10 +105,10 @@ func set(ctx context.Context, r *Request, requests []groupRequest) (Reply, error
 		}
 		for _, way := range []struct {
 			array string
-			value jsonscan.Value
+			all   []jsonscan.Value
 			read  func(jsonscan.Value) (user.Key, error)
 		}{{"external_id", g.external, externalKey}, {"email", g.email, emailKey}, {"phone", g.phone, phoneKey}} {
-			for j, v := range list(way.value) {
+			for j, v := range way.all {
 				k, err := way.read(v)
 				if err == nil && k.Kind != user.KeyExternal {
 					addresses = append(addresses, k)
