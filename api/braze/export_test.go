@@ -213,6 +213,8 @@ func TestCrowd(t *testing.T) {
 	w.check(t, "/users/identify", `{"emails_to_identify":[{"external_id":"u","email":"all@example.com","prioritization":["most_recently_updated"]}]}`, 400,
 		`{"message":"emails_to_identify[0]: `+errShared.Error()+`","errors":["emails_to_identify[0]: `+errShared.Error()+`"]}`, "")
 	w.check(t, "/users/delete", `{"email_addresses":[{"email":"all@example.com","prioritization":["most_recently_updated"]}]}`, 400, "*", "")
+	w.check(t, "/users/merge", `{"merge_updates":[{"identifier_to_merge":{"email":"all@example.com","prioritization":["most_recently_updated"]},"identifier_to_keep":{"external_id":"u"}}]}`, 400,
+		`{"message":"`+errShared.Error()+`"}`, "")
 	_, text = w.call(t, "/users/export/ids", `{"email_address":"all@example.com","fields_to_export":["braze_id"]}`)
 	if got := strings.Count(text, "braze_id"); got != user.MaxSharing {
 		t.Errorf("%d users are exported", got)

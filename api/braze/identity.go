@@ -6,7 +6,6 @@ import (
 
 	"sluice/lib/jsonscan"
 	"sluice/user"
-	"sluice/user/users"
 )
 
 // processed is the reply to calls about aliases.
@@ -129,99 +128,4 @@ func newAlias(v jsonscan.Value) (u user.Update, err error) {
 	u = user.Update{Op: user.OpAlias, ExistingOnly: true, Body: alias.Name}
 	u.Key, err = externalKey(external)
 	return u, err
-}
-
-// Messages of merge calls.
-const (
-	mergeWantsObjects = "'merge_updates' must be an array of objects"
-	mergeTooMany      = "a single request may not contain more than 50 merge updates"
-	mergeWantsAlike   = "identifiers must be objects of the same type"
-	mergeWantsOne     = "identifiers must be objects with an 'external_id' property that is a string, or 'user_alias' property that is an object"
-	mergeOnly         = "'merge_updates' must only have 'identifier_to_merge' and 'identifier_to_keep'"
-)
-
-// merge is POST /users/merge. One bad entry refuses the call.
-func merge(ctx context.Context, r *Request) (Reply, error) {
-	var pairs jsonscan.Value
-	if !(form{"merge_updates": &pairs}).read(r.Body) {
-		return refuse(BadRequest)
-	}
-	if pairs.Kind != jsonscan.Array {
-		return refuse(mergeWantsObjects)
-	}
-	all := list(pairs)
-	switch {
-	case len(all) == 0:
-		return refuse(mergeWantsObjects)
-	case len(all) > maxEntries:
-		return refuse(mergeTooMany)
-	}
-	var e entries
-	for _, v := range all {
-		from, to, wrong := mergePair(v)
-		if wrong != "" {
-			return refuse(wrong)
-		}
-		if from == to {
-			continue // merged into itself already
-		}
-		e.updates = append(e.updates, user.Update{Op: user.OpMerge, Key: from, ExistingOnly: true, TimeMillis: r.Now.UnixMilli(), Name: users.MergeName(to)})
-	}
-	if refused, ok, err := e.write(ctx, r); !ok {
-		return refused, err
-	}
-	return e.done(reply(http.StatusAccepted, fatal{Message: success})), nil
-}
-
-func mergePair(v jsonscan.Value) (from, to user.Key, wrong string) {
-	if v.Kind != jsonscan.Object {
-		return from, to, mergeWantsObjects
-	}
-	var a, b jsonscan.Value
-	m := jsonscan.Read(v.Raw)
-	for m.Next() {
-		switch m.Key {
-		case "identifier_to_merge":
-			a = m.Value
-		case "identifier_to_keep":
-			b = m.Value
-		default:
-			return from, to, mergeOnly
-		}
-	}
-	if from, wrong = mergeIdentifier(a); wrong != "" {
-		return from, to, wrong
-	}
-	if to, wrong = mergeIdentifier(b); wrong != "" {
-		return from, to, wrong
-	}
-	if from.Kind != to.Kind {
-		wrong = mergeWantsAlike
-	}
-	return from, to, wrong
-}
-
-// mergeIdentifier reads an object with one member, which names a user.
-func mergeIdentifier(v jsonscan.Value) (k user.Key, wrong string) {
-	if v.Kind != jsonscan.Object {
-		return k, mergeWantsOne
-	}
-	err := error(complaint(mergeWantsOne))
-	members := 0
-	m := jsonscan.Read(v.Raw)
-	for m.Next() {
-		members++
-		switch m.Key {
-		case "external_id":
-			k, err = externalKey(m.Value)
-		case "user_alias":
-			k, err = aliasKey(m.Value)
-		default:
-			return k, mergeWantsOne
-		}
-	}
-	if err != nil || members != 1 {
-		return k, mergeWantsOne
-	}
-	return k, ""
 }

@@ -75,17 +75,45 @@ func TestAliasesAndMerges(t *testing.T) {
 	const a, b = `{"external_id":"a"}`, `{"external_id":"b"}`
 	w.check(t, merges, pair(a, b), 202, `{"message":"success"}`, "6 1:a only 1b||")
 	w.check(t, merges, pair(`{"user_alias":{"alias_name":"n","alias_label":"l"}}`, `{"user_alias":{"alias_name":"m","alias_label":"l"}}`), 202, `{"message":"success"}`, `6 2:["l","n"] only 2["l","m"]||`)
+	w.check(t, merges, pair(`{"user_alias":{"alias_name":"n","alias_label":"l"}}`, b), 202, `{"message":"success"}`, `6 2:["l","n"] only 1b||`)
 	w.check(t, merges, pair(a, a), 202, `{"message":"success"}`, "")
 	for _, x := range []struct{ body, want string }{
 		{`{}`, mergeWantsObjects}, {`{"merge_updates":{}}`, mergeWantsObjects}, {`{"merge_updates":[]}`, mergeWantsObjects}, {`{"merge_updates":[5]}`, mergeWantsObjects},
 		{`{"merge_updates":[` + strings.Repeat(`{},`, 50) + `{}]}`, mergeTooMany},
-		{pair(a, `{"user_alias":{"alias_name":"n","alias_label":"l"}}`), mergeWantsAlike},
-		{pair(a, `{"external_id":{}}`), mergeWantsOne}, {pair(a, `{}`), mergeWantsOne}, {pair(`{"external_id":"a","x":1}`, b), mergeWantsOne}, {pair(`{"email":"a@b.cd"}`, b), mergeWantsOne}, {pair(`"a"`, b), mergeWantsOne},
+		{pair(a, `{"external_id":{}}`), mergeWantsOne}, {pair(a, `{}`), mergeWantsOne}, {pair(`{"external_id":"a","x":1}`, b), mergeWantsOne}, {pair(`{"email":"a"}`, b), mergeWantsOne}, {pair(`"a"`, b), mergeWantsOne},
+		{pair(`{"email":"a@b.cd"}`, b), "'prioritization' is required"}, {pair(`{"phone":"+431","prioritization":["newest"]}`, b), invalid("prioritization", "identified, unidentified, most_recently_updated, least_recently_updated").Error()},
+		{pair(`{"external_id":"a","prioritization":["identified"]}`, b), mergeWantsOne}, {pair(`{"email":"a@b.cd","phone":"+431","prioritization":["identified"]}`, b), mergeWantsOne},
 		{`{"merge_updates":[{"identifier_to_merge":` + a + `}]}`, mergeWantsOne},
 		{`{"merge_updates":[{"identifier_to_merge":` + a + `,"identifier_to_keep":` + b + `,"x":1}]}`, mergeOnly},
 		{`{"merge_updates":[{"identifier_to_merge":` + a + `,"identifier_to_keep":` + b + `},{}]}`, mergeWantsOne}, // nothing of the call
 	} {
 		w.check(t, merges, x.body, 400, `{"message":"`+x.want+`"}`, "")
+	}
+}
+
+// Who is merged by an address is the one whom prioritization leaves of those who share
+// it. If it leaves several or nobody, nobody is merged.
+func TestMergeByAddress(t *testing.T) {
+	w, ids := crowd(t)
+	const path, ok = "/users/merge", `{"message":"success"}`
+	email := func(address, words string) string {
+		return `{"email":"` + address + `","prioritization":[` + words + `]}`
+	}
+	pair := func(from, to string) string {
+		return `{"identifier_to_merge":` + from + `,"identifier_to_keep":` + to + `}`
+	}
+	unknown, newest := email("X@example.com", `"unidentified"`), email("x@example.com", `"identified","most_recently_updated"`)
+	for _, x := range []struct{ pairs, wrote string }{
+		{pair(unknown, newest), "6 5:" + ids[2] + " only 5" + ids[3] + "||"},
+		{pair(unknown, `{"external_id":"john"}`), "6 5:" + ids[2] + " only 1john||"},
+		{pair(`{"external_id":"john"}`, newest), "6 1:john only 5" + ids[3] + "||"},
+		{pair(`{"phone":"+43-1","prioritization":["unidentified"]}`, `{"user_alias":{"alias_name":"m","alias_label":"l"}}`), "6 5:" + ids[2] + ` only 2["l","m"]||`},
+		{pair(email("x@example.com", `"identified"`), `{"external_id":"john"}`), ""},
+		{pair(email("none@example.com", `"identified"`), `{"external_id":"john"}`), ""},
+		{pair(newest, newest), ""},
+		{pair(email("x@example.com", `"identified"`), newest) + "," + pair(`{"external_id":"a"}`, `{"external_id":"b"}`), "6 1:a only 1b||"},
+	} {
+		w.check(t, path, `{"merge_updates":[`+x.pairs+`]}`, 202, ok, x.wrote)
 	}
 }
 
