@@ -67,9 +67,7 @@ func (x *exporting) ask(field string, all []jsonscan.Value, read func(jsonscan.V
 	for _, v := range all {
 		text := v.Text()
 		if v.Kind == jsonscan.Object {
-			var called jsonscan.Value
-			form{"alias_name": &called}.read(v.Raw)
-			text = called.Text()
+			text = aliasIn(v).called.Text()
 		}
 		switch k, err := read(v); {
 		case err == nil:

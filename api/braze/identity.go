@@ -114,18 +114,18 @@ func newAliases(ctx context.Context, r *Request) (Reply, error) {
 
 // newAlias gives a user an alias, or makes one who has nothing but that.
 func newAlias(v jsonscan.Value) (u user.Update, err error) {
-	var external, label, called jsonscan.Value
-	if v.Kind != jsonscan.Object || !(form{"external_id": &external, "alias_label": &label, "alias_name": &called}).read(v.Raw) {
+	if v.Kind != jsonscan.Object {
 		return u, complaint("want an object with alias_name and alias_label")
 	}
-	alias, err := aliasOf(label, called)
+	a := aliasIn(v)
+	alias, err := aliasOf(a.label, a.called)
 	if err != nil {
 		return u, err
 	}
-	if external.Kind == jsonscan.None {
+	if a.external.Kind == jsonscan.None {
 		return user.Update{Op: user.OpAlias, Key: alias, Body: alias.Name}, nil // of itself: it makes the user
 	}
 	u = user.Update{Op: user.OpAlias, ExistingOnly: true, Body: alias.Name}
-	u.Key, err = externalKey(external)
+	u.Key, err = externalKey(a.external)
 	return u, err
 }

@@ -91,6 +91,18 @@ func TestAliasesAndMerges(t *testing.T) {
 	}
 }
 
+// An alias may stand one level deeper, in "user_alias", wherever a list has aliases.
+func TestNestedAliases(t *testing.T) {
+	w, ids := crowd(t)
+	const nested = `"user_alias":{"alias_name":"n","alias_label":"l"}`
+	w.check(t, "/users/delete", `{"user_aliases":[{`+nested+`}]}`, 201, `{"deleted":1,"message":"success"}`, `7 2:["l","n"] only ||`)
+	w.check(t, "/users/alias/new", `{"user_aliases":[{`+nested+`},{"external_id":"u",`+nested+`}]}`, 201, `{"aliases_processed":2,"message":"success"}`,
+		"4 2:[\"l\",\"n\"] ||[\"l\",\"n\"]\n4 1:u only ||[\"l\",\"n\"]")
+	w.check(t, "/users/export/ids", `{"user_aliases":[{`+nested+`},{"user_alias":{"alias_name":"who","alias_label":"l"}}],"fields_to_export":["braze_id"]}`, 201,
+		`{"users":[{"braze_id":"`+ids[2]+`"}],"invalid_user_ids":["who"],"message":"success"}`, "")
+	w.check(t, "/users/delete", `{"user_aliases":[{"user_alias":"n"}]}`, 400, "*", "")
+}
+
 // Who is merged by an address is the one whom prioritization leaves of those who share
 // it. If it leaves several or nobody, nobody is merged.
 func TestMergeByAddress(t *testing.T) {

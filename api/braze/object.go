@@ -163,17 +163,23 @@ func aliasKey(v jsonscan.Value) (user.Key, error) {
 	if v.Kind != jsonscan.Object {
 		return user.Key{}, invalid("user_alias", "an object with alias_name and alias_label")
 	}
-	var label, called jsonscan.Value
-	m := jsonscan.Read(v.Raw)
-	for m.Next() {
-		switch m.Key {
-		case "alias_label":
-			label = m.Value
-		case "alias_name":
-			called = m.Value
-		}
+	a := aliasIn(v)
+	return aliasOf(a.label, a.called)
+}
+
+// aliasParts are the members of an object that names an alias, and the external_id
+// that may stand beside it.
+type aliasParts struct{ external, label, called jsonscan.Value }
+
+// aliasIn reads such an object. Clients that name users by {"user_alias": {...}} do so
+// in lists of aliases too: there the alias is one level deeper.
+func aliasIn(v jsonscan.Value) (a aliasParts) {
+	var deeper jsonscan.Value
+	form{"external_id": &a.external, "alias_label": &a.label, "alias_name": &a.called, "user_alias": &deeper}.read(v.Raw)
+	if deeper.Kind == jsonscan.Object && a.label.Kind == jsonscan.None && a.called.Kind == jsonscan.None {
+		form{"alias_label": &a.label, "alias_name": &a.called}.read(deeper.Raw)
 	}
-	return aliasOf(label, called)
+	return a
 }
 
 func aliasOf(label, called jsonscan.Value) (user.Key, error) {
