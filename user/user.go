@@ -167,7 +167,7 @@ const (
 
 	// OpIdentify makes the user of an alias (or of an address) the one of the
 	// external id Name. The user gets that id; if another user has it, the two are
-	// merged into that one. Body: "merge" takes over the whole profile, "none" only
+	// merged into that one, unless both have aliases of one label. Body: "merge" takes over the whole profile, "none" only
 	// the alias.
 	OpIdentify Op = 5
 

@@ -3,6 +3,7 @@ package users
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"sluice"
 	"sluice/lib/jsonscan"
@@ -335,12 +336,29 @@ func (u *Unit) identify(up *Update, id user.ID, x *person) {
 		x.profile.ExternalID = up.Name
 		u.claim(k, id)
 	default:
+		p, err := owner.look()
+		if err != nil {
+			u.deadLetter(up, err.Error())
+			return
+		}
+		if sharesLabel(p, x.profile) {
+			u.result.Ignored++ // Braze does not combine them: a user has one alias of a label
+			return
+		}
 		goes := x.profile
 		if up.Body == "none" {
 			goes = &profile.Profile{Aliases: goes.Aliases, Former: goes.Former, Merged: goes.Merged}
 		}
 		u.hand(up, id, x, goes, to, owner)
 	}
+}
+
+// sharesLabel reports whether two users have aliases of one label.
+func sharesLabel(p, other *profile.Profile) bool {
+	return slices.ContainsFunc(other.Aliases, func(a profile.Alias) bool {
+		_, has := slices.BinarySearchFunc(p.Aliases, a.Label, func(own profile.Alias, label string) int { return strings.Compare(own.Label, label) })
+		return has
+	})
 }
 
 func (u *Unit) merge(up *Update, id user.ID, x *person) {

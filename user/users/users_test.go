@@ -445,11 +445,11 @@ func TestEraseMany(t *testing.T) {
 		const n = 250
 		var ids []user.ID
 		for i := range n {
-			m.add(set(user.AliasKey("device", fmt.Sprint(i)), `{"b":1}`))
+			m.add(set(user.AliasKey(fmt.Sprint("device ", i), "x"), `{"b":1}`))
 		}
 		m.settle()
 		for i := range n {
-			alias := user.AliasKey("device", fmt.Sprint(i))
+			alias := user.AliasKey(fmt.Sprint("device ", i), "x")
 			id, _ := m.who(alias)
 			ids = append(ids, id)
 			m.add(user.Update{Op: user.OpIdentify, Key: alias, Name: "u", Body: how})
