@@ -176,6 +176,10 @@ func fraction(s string) (millis int, ok bool) {
 	return millis, true
 }
 
+// Written reports whether a text is meant as a date or a time of ISO 8601 with
+// hyphens. Others that Parse takes are digits, which may as well be a count or a year.
+func Written(s string) bool { return isoShape(strings.TrimSpace(s)) }
+
 // isoShape reports whether a text is meant as an ISO date: digits, at least
 // four, and a hyphen.
 func isoShape(s string) bool {

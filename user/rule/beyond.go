@@ -228,8 +228,8 @@ func (c *compiler) about(path string, members map[string]jsonscan.Value) (subjec
 			if !slices.Contains(where, found) {
 				return 0, wrong(under(path, name), "want it with %s only", withNames(where))
 			}
-		} else if _, ok := subjects[name]; !ok && !slices.Contains([]string{memberOf, memberIs, memberValue, memberZone}, name) {
-			return 0, wrong(under(path, name), "want a name that conditions have: %s, of, is, value, zone%s", c.subjectNames(), c.moreNames())
+		} else if _, ok := subjects[name]; !ok && !slices.Contains([]string{memberOf, memberIs, memberValue, memberZone, memberDigits}, name) {
+			return 0, wrong(under(path, name), "want a name that conditions have: %s, of, is, value, zone, digits%s", c.subjectNames(), c.moreNames())
 		}
 	}
 	if found == noSubject {

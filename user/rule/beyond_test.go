@@ -55,7 +55,7 @@ func TestErrorsBeyondProfiles(t *testing.T) {
 		{`{"mail":"opened","is":"greater_than_x_days_ago","value":3}`, "is", "want a comparison that mail has: does_not_exist, exists, less_than_x_days_ago"},
 		{`{"mail":"opened","event":"a","is":"exists"}`, "", `both "event" and "mail"`},
 		{`{"mail":"opened","tag":"","is":"exists"}`, "tag", "1 to 128 bytes"},
-		{`{"mail":"opened","when":"","is":"exists"}`, "when", "property, context, journey, mail, of, is, value, zone, path, step, branch, message, tag"},
+		{`{"mail":"opened","when":"","is":"exists"}`, "when", "property, context, journey, mail, of, is, value, zone, digits, path, step, branch, message, tag"},
 	} {
 		checkError(t, everything, c.text, c.path, c.want)
 	}

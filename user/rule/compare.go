@@ -186,7 +186,7 @@ func (e *evaluation) comparesTime(x *condition, f found) bool {
 	}
 	at, ok := f.at, f.there
 	if x.class() == classJSON {
-		if at, ok = timeOf(f.json, zone); !ok {
+		if at, ok = timeOf(f.json, zone, x.digits); !ok {
 			return false
 		}
 	}
@@ -222,12 +222,18 @@ func (e *evaluation) zone() *time.Location {
 	return time.UTC
 }
 
-// timeOf reads a time out of an attribute.
-func timeOf(v jsonscan.Value, zone *time.Location) (millis int64, ok bool) {
-	if v.Kind != jsonscan.Number && (v.Kind != jsonscan.String || !mayBeTime(v.Raw)) {
+// timeOf reads a time out of an attribute. Without digits it is a text that is written
+// as a date.
+func timeOf(v jsonscan.Value, zone *time.Location, digits bool) (millis int64, ok bool) {
+	quoted := v.Kind == jsonscan.String
+	if !(v.Kind == jsonscan.Number && digits) && !(quoted && mayBeTime(v.Raw)) {
 		return 0, false
 	}
-	millis, err := momentIn(v.Text(), v.Kind == jsonscan.String, zone)
+	text := v.Text()
+	if quoted && !digits && !timetext.Written(text) {
+		return 0, false
+	}
+	millis, err := momentIn(text, quoted, zone)
 	return millis, err == nil
 }
 

@@ -95,10 +95,11 @@ func (c *compiler) tied(t tie, path string, members map[string]jsonscan.Value, v
 
 // The members of a condition beside its subject.
 const (
-	memberOf    = "of"
-	memberIs    = "is"
-	memberValue = "value"
-	memberZone  = "zone"
+	memberOf     = "of"
+	memberIs     = "is"
+	memberValue  = "value"
+	memberZone   = "zone"
+	memberDigits = "digits"
 )
 
 // leaf reads a condition.
@@ -144,6 +145,9 @@ func (c *compiler) compared(path string, x condition, is string, members map[str
 		return node{}, err
 	}
 	if err := x.setValue(under(path, memberValue), members[memberValue]); err != nil {
+		return node{}, err
+	}
+	if err := x.setDigits(under(path, memberDigits), members[memberDigits]); err != nil {
 		return node{}, err
 	}
 	if err := x.setNeed(path); err != nil {
@@ -220,6 +224,26 @@ func (x *condition) setZone(path string, v jsonscan.Value) error {
 		return wrong(path, `want "user" or a name of the IANA database, as Europe/Vienna, got %.40s`, v.Raw)
 	}
 	x.zone = zone
+	return nil
+}
+
+// setDigits says whether numbers and texts of digits are times here. A rule asks for
+// that by "digits": true, or by comparing with such a time itself: a profile has counts,
+// years and postcodes too, and all of them would be in 1970.
+func (x *condition) setDigits(path string, v jsonscan.Value) error {
+	x.digits = x.timeText != "" && !(x.timeQuoted && timetext.Written(x.timeText))
+	switch {
+	case v.Kind == jsonscan.None:
+		return nil
+	case !x.how.wants.isTime():
+		return wrong(path, "want it with a comparison of times only")
+	case x.class() != classJSON:
+		return wrong(path, "want it with an attribute, a field, a property or the context only")
+	case v.Kind != jsonscan.Bool:
+		return wrong(path, "want true or false, got %s", v.Kind)
+	}
+	x.rawDigits = v.Raw
+	x.digits = x.digits || v.Raw == "true"
 	return nil
 }
 

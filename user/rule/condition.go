@@ -30,13 +30,14 @@ type condition struct {
 	atMillis   int64
 	timeText   string
 	timeQuoted bool
+	digits     bool // numbers and texts of digits are times too
 
 	seed uint64 // of a bucket
 	slot int    // of its Set: where Match puts the value, or which of the set's needs it is
 
 	more *more // nil: it is about a member of the profile as a whole
 
-	rawName, rawValue, rawZone string // as JSON
+	rawName, rawValue, rawZone, rawDigits string // as JSON
 }
 
 // subject is what a condition is about.
@@ -299,6 +300,9 @@ func (x *condition) append(dst []byte) []byte {
 	}
 	if x.rawZone != "" {
 		dst = append(dst, `,"zone":`+x.rawZone...)
+	}
+	if x.rawDigits != "" {
+		dst = append(dst, `,"digits":`+x.rawDigits...)
 	}
 	return append(dst, '}')
 }

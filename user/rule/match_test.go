@@ -97,6 +97,9 @@ func someRule(r *rand.Rand, levels int) string {
 	case wantDays:
 		value = oneOf(r, "0", "1", "2", "3", "400")
 	}
+	if comparisons[is].wants.isTime() && subject != "event" && subject != "purchase" && name != "created" {
+		value += oneOf(r, "", "", `,"digits":true`, `,"digits":false`)
+	}
 	if comparisons[is].wants.isTime() {
 		zone = oneOf(r, "", `,"zone":"user"`, `,"zone":"Europe/Vienna"`, `,"zone":"America/New_York"`)
 	}

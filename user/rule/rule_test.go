@@ -48,6 +48,9 @@ func TestErrorsNameThePlace(t *testing.T) {
 		{`{"attribute":"a","is":"less_than_x_days_ago","value":"7"}`, "value", "whole number of days"},
 		{`{"attribute":"a","is":"before","value":"2026-01-01","zone":"Mars/Olympus"}`, "zone", "IANA"},
 		{`{"attribute":"a","is":"exists","zone":"user"}`, "zone", "times only"},
+		{`{"attribute":"a","is":"exists","digits":true}`, "digits", "times only"},
+		{`{"event":"a","of":"last","is":"before","value":"2026-01-01","digits":true}`, "digits", "with an attribute, a field, a property or the context"},
+		{`{"attribute":"a","is":"before","value":"2026-01-01","digits":"yes"}`, "digits", "true or false, got a string"},
 		{`{"attribute":"","is":"exists"}`, "attribute", "1 to 255 characters"},
 		{`{"field":"plan","is":"exists"}`, "field", "standard field"},
 		{`{"subscription":"fax","is":"equals","value":"subscribed"}`, "subscription", "email or push"},
@@ -91,6 +94,42 @@ no     {"field":"country","is":"exists"}: nothing
 	}
 	if _, err := r.Explain(`{"custom":`, 1, nowMillis); err == nil {
 		t.Error("what is no profile is explained")
+	}
+}
+
+// Numbers and texts of digits are counts, years and codes, and no times of 1970, unless
+// a rule asks for them.
+func TestDigitsAreNoTimes(t *testing.T) {
+	for _, x := range []struct {
+		value string // of the attribute
+		rule  string
+		want  bool
+	}{
+		{`"2024"`, `"is":"before","value":"2026-01-01"`, false},
+		{`20240101`, `"is":"before","value":"2026-01-01"`, false},
+		{`"20240101"`, `"is":"before","value":"2026-01-01"`, false},
+		{`" 17 "`, `"is":"before","value":"2026-01-01"`, false},
+		{`17.5`, `"is":"greater_than_x_days_ago","value":7`, false},
+		{`"2024-01-01"`, `"is":"before","value":"2026-01-01"`, true},
+		{`"2024-01-01"`, `"is":"greater_than_x_days_ago","value":7`, true},
+		{`"20240101"`, `"is":"before","value":"2026-01-01","digits":true`, true},
+		{`1774823400`, `"is":"less_than_x_days_ago","value":1,"digits":true`, true},
+		{`1774823400`, `"is":"less_than_x_days_ago","value":1,"digits":false`, false},
+		{`1774823400`, `"is":"before","value":1774823401`, true}, // it compares with such a time itself
+		{`"1774823400"`, `"is":"after","value":"1774823399"`, true},
+	} {
+		r, err := Compile(`{"attribute":"a",` + x.rule + `}`)
+		if err != nil {
+			t.Errorf("%s: %v", x.rule, err)
+			continue
+		}
+		f, err := r.Explain(`{"custom":{"a":`+x.value+`}}`, 1, nowMillis)
+		if err != nil || f.Holds != x.want {
+			t.Errorf("%s of %s: %v, %v", x.rule, x.value, f.Holds, err)
+		}
+		if again, err := Compile(r.String()); err != nil || again.String() != r.String() {
+			t.Errorf("%s is kept as %s: %v", x.rule, r, err)
+		}
 	}
 }
 

@@ -236,7 +236,21 @@ func (s slow) compare(v any, is string, rule map[string]any) bool {
 	return s.compareTime(v, is, rule)
 }
 
-func moment(v any, zone *time.Location) (time.Time, bool) {
+// asksDigits reports whether a rule takes digits for times: it says so, or compares
+// with such a time itself.
+func asksDigits(rule map[string]any) bool {
+	text, ok := rule["value"].(string)
+	_, number := rule["value"].(json.Number)
+	return rule["digits"] == true || (ok && !strings.Contains(text, "-") || number) && !strings.Contains(rule["is"].(string), "days")
+}
+
+func moment(v any, zone *time.Location, digits bool) (time.Time, bool) {
+	text, _ := v.(string)
+	if _, number := v.(json.Number); !digits && (number || !strings.Contains(text, "-")) {
+		if _, is := v.(time.Time); !is {
+			return time.Time{}, false
+		}
+	}
 	var ms int64
 	var err error
 	switch x := v.(type) {
@@ -261,12 +275,12 @@ func (s slow) compareTime(v any, is string, rule map[string]any) bool {
 	if z, err := time.LoadLocation(name); err == nil {
 		zone = z
 	}
-	at, ok := moment(v, zone)
+	at, ok := moment(v, zone, asksDigits(rule))
 	if !ok {
 		return false
 	}
 	if is == "before" || is == "after" {
-		with, ok := moment(rule["value"], zone)
+		with, ok := moment(rule["value"], zone, true)
 		return ok && (is == "before" && at.Before(with) || is == "after" && at.After(with))
 	}
 	x, now := rat(rule["value"]).Num().Int64(), time.UnixMilli(s.now)
