@@ -128,6 +128,12 @@ func fieldsOf(v jsonscan.Value) map[string]bool {
 	return wanted
 }
 
+// unsaid is what replies of Braze have of a standard attribute that a user does not
+// have, and of one who never said anything about mail or push. Others are left out.
+var unsaid = map[string]string{"home_city": "null", "push_subscribe": saysNothing, "email_subscribe": saysNothing}
+
+const saysNothing = `"` + subscribed + `"`
+
 // exported are the standard attributes that a user is exported with, in the
 // order of Braze's documentation.
 var exported = []string{"first_name", "last_name", "email", "dob", "home_city", "country", "phone", "language", "time_zone", "gender", "push_subscribe", "email_subscribe"}
@@ -158,20 +164,24 @@ func (m *members) text(name, text string) {
 	}
 }
 
-// appendUser appends a user as exports have it. What is empty is left out.
+// appendUser appends a user as exports have it. Lists that recorded replies of Braze
+// have though they are empty are there, as clients read them without a look; the rest
+// that is empty is left out.
 func appendUser(b []byte, p users.Person, wanted map[string]bool) []byte {
 	m := members{b: append(b, '{'), wanted: wanted}
 	if p.Profile.CreatedMillis != 0 {
 		m.text("created_at", profile.TimeText(p.Profile.CreatedMillis))
 	}
 	m.text("external_id", p.Profile.ExternalID)
-	m.add("user_aliases", aliasesText(p.Profile.Aliases))
+	m.add("user_aliases", orElse(aliasesText(p.Profile.Aliases), "[]"))
 	m.text("braze_id", p.Row.ID.String())
 	m.text("appboy_id", p.Row.ID.String())
 	for _, name := range exported {
-		if raw := p.Profile.Fields.Get(name); raw != `""` {
-			m.add(name, raw)
+		raw := p.Profile.Fields.Get(name)
+		if raw == "" || raw == `""` {
+			raw = unsaid[name]
 		}
+		m.add(name, raw)
 	}
 	if at := p.Profile.Fields.Get("current_location"); at != "" {
 		var long, lat jsonscan.Value
@@ -180,10 +190,11 @@ func appendUser(b []byte, p users.Person, wanted map[string]bool) []byte {
 	}
 	m.revenue(p.Profile.Revenue)
 	m.add("random_bucket", strconv.FormatInt(rule.Bucket(p.Row.ID, ""), 10))
-	m.add("custom_attributes", customText(p.Profile.Custom))
-	m.add("custom_events", talliesText(p.Profile.Events, "name"))
-	m.add("purchases", talliesText(p.Profile.Purchases, "name"))
+	m.add("custom_attributes", orElse(customText(p.Profile.Custom), "{}"))
+	m.add("custom_events", orElse(talliesText(p.Profile.Events, "name"), "[]"))
+	m.add("purchases", orElse(talliesText(p.Profile.Purchases, "name"), "[]"))
 	m.add("push_tokens", tokensText(p.Profile.Fields.Get("push_tokens")))
+	m.add("apps", "[]")
 	return append(m.b, '}')
 }
 
@@ -192,6 +203,7 @@ func appendUser(b []byte, p users.Person, wanted map[string]bool) []byte {
 func (m *members) revenue(all []profile.Money) {
 	switch len(all) {
 	case 0:
+		m.add("total_revenue", moneyText(0))
 	case 1:
 		m.add("total_revenue", moneyText(all[0].Micros))
 	default:

@@ -44,10 +44,11 @@ func TestExport(t *testing.T) {
 		return `"random_bucket":` + strconv.FormatInt(rule.Bucket(user.ID{Partition: 1, Number: number}, ""), 10)
 	}
 	annText := `{"created_at":"2023-11-14T22:13:20.000Z","external_id":"ann","user_aliases":[{"alias_name":"n\"\u003c","alias_label":"l"}],"braze_id":"` + id + `","appboy_id":"` + id + `",` +
-		`"first_name":"Ann","email":"ann@example.com","gender":"F","last_coordinates":[16.5,48],"total_revenue":19.0,` + bucket(1) + `,"custom_attributes":{"nested":{"a":[1]},"plan":"gold"},` +
+		`"first_name":"Ann","email":"ann@example.com","home_city":null,"gender":"F","push_subscribe":"subscribed","email_subscribe":"subscribed","last_coordinates":[16.5,48],"total_revenue":19.0,` + bucket(1) + `,"custom_attributes":{"nested":{"a":[1]},"plan":"gold"},` +
 		`"custom_events":[{"name":"signed_up","first":"2023-11-14T22:13:20.000Z","last":"2023-11-14T22:13:21.000Z","count":2}],` +
-		`"purchases":[{"name":"sku","first":"2023-11-14T22:13:20.000Z","last":"2023-11-14T22:13:20.000Z","count":2}],"push_tokens":[{"app":"a","token":"t"}]}`
-	bobText := `{"external_id":"bob","braze_id":"` + bobID + `","appboy_id":"` + bobID + `","revenue_by_currency":{"EUR":-1.05,"JPY":3.0},` + bucket(2) + `}`
+		`"purchases":[{"name":"sku","first":"2023-11-14T22:13:20.000Z","last":"2023-11-14T22:13:20.000Z","count":2}],"push_tokens":[{"app":"a","token":"t"}],"apps":[]}`
+	bobText := `{"external_id":"bob","user_aliases":[],"braze_id":"` + bobID + `","appboy_id":"` + bobID + `","home_city":null,"push_subscribe":"subscribed","email_subscribe":"subscribed",` +
+		`"revenue_by_currency":{"EUR":-1.05,"JPY":3.0},` + bucket(2) + `,"custom_attributes":{},"custom_events":[],"purchases":[],"apps":[]}`
 	all := func(users, invalid string) string {
 		if invalid != "" {
 			invalid = `,"invalid_user_ids":[` + invalid + `]`
@@ -61,7 +62,8 @@ func TestExport(t *testing.T) {
 		{`{"braze_id":"` + id + `"}`, all(annText, "")}, {`{"braze_id":"` + gone.String() + `"}`, all(bobText, "")}, {`{"braze_id":"x"}`, all("", `"x"`)},
 		{`{"phone":"+431"}`, all("", "")}, {`{"device_id":"d"}`, all("", "")},
 		{`{"external_ids":[5,"a\u0000b"]}`, all("", `"a\u0000b","5"`)},
-		{`{"external_ids":["ann"],"fields_to_export":["email","braze_id","random_bucket","apps"]}`, all(`{"braze_id":"`+id+`","email":"ann@example.com",`+bucket(1)+`}`, "")},
+		{`{"external_ids":["ann"],"fields_to_export":["email","braze_id","random_bucket","apps"]}`, all(`{"braze_id":"`+id+`","email":"ann@example.com",`+bucket(1)+`,"apps":[]}`, "")},
+		{`{"external_ids":["empty"],"fields_to_export":["total_revenue","user_aliases","email_subscribe","devices"]}`, all(`{"user_aliases":[],"email_subscribe":"subscribed","total_revenue":0.0}`, "")},
 		{`{"external_ids":["ann"],"fields_to_export":[]}`, all(`{}`, "")}, {`{"external_ids":["ann"],"fields_to_export":"email"}`, all(`{"email":"ann@example.com"}`, "")},
 		{`{"external_ids":["empty"],"fields_to_export":["external_id","first_name","home_city"]}`, all(`{"external_id":"empty","home_city":" "}`, "")},
 	} {
