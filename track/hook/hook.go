@@ -17,7 +17,8 @@ const (
 	// MaxBodyBytes bounds a body. SendGrid posts 768 KB, SparkPost some hundred events.
 	MaxBodyBytes = 16 << 20
 
-	// MaxElements bounds the events of a body. Netcore posts 1,000 at most.
+	// MaxElements bounds the elements of a body, and the events of them: an element has
+	// one for each recipient. Netcore posts 1,000 at most.
 	MaxElements = 10_000
 )
 
@@ -119,6 +120,8 @@ func checkBody(r *Request) error {
 // errNotJSON is the error of a body that no provider can have meant.
 var errNotJSON = errors.New("read the body: it is neither a JSON object nor an array of them; give it as it was posted")
 
+var errTooMany = fmt.Errorf("read the body: it has more than %d events", MaxElements)
+
 // readAll reads a text that was cleaned: an array, or one element.
 func (out *Result) readAll(text string, r *Request, read reader) error {
 	text = strings.TrimSpace(text)
@@ -126,7 +129,7 @@ func (out *Result) readAll(text string, r *Request, read reader) error {
 	switch {
 	case strings.HasPrefix(text, "["):
 		if elements = split(text, MaxElements); len(elements) > MaxElements {
-			return fmt.Errorf("read the body: it has more than %d events", MaxElements)
+			return errTooMany
 		}
 	case !strings.HasPrefix(text, "{"):
 		return errNotJSON
@@ -139,7 +142,9 @@ func (out *Result) readAll(text string, r *Request, read reader) error {
 		} else {
 			events = read(o, r, out)
 		}
-		out.add(element, events, seen)
+		if out.add(element, events, seen); len(out.Events) > MaxElements {
+			return errTooMany
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package hook
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -94,11 +95,16 @@ func TestManyTagsAndMetadata(t *testing.T) {
 }
 
 func TestBodiesThatAreRefused(t *testing.T) {
+	var manyRecipients strings.Builder
+	for i := range MaxElements/maxValues + 1 {
+		manyRecipients.WriteString(`{"n":` + strconv.Itoa(i) + `,"eventType":"Send","mail":{"destination":[` + strings.Repeat(`"a",`, maxValues) + `"a"]}},`)
+	}
 	for _, tt := range []struct{ provider, body, want string }{
 		{"sendgrid", strings.Repeat(" ", MaxBodyBytes+1), "read the body: it has 16777217 bytes, the limit is 16777216"},
 		{"mailgun", "event=" + strings.Repeat("x", MaxBodyBytes), "the limit is 16777216"},
 		{"mandrill", strings.Repeat("x", MaxBodyBytes+1), "the limit is 16777216"},
 		{"sparkpost", "[" + strings.Repeat("{},", MaxElements) + "{}]", "it has more than 10000 events"},
+		{"ses", "[" + manyRecipients.String() + "{}]", "it has more than 10000 events"},
 		{"postmark", "", "neither a JSON object nor an array"},
 		{"postmark", "event=x", "neither a JSON object nor an array"},
 		{"ses", `"text"`, "neither a JSON object nor an array"},

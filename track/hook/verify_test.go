@@ -27,7 +27,8 @@ import (
 	"time"
 )
 
-var testNow = time.Date(2026, 11, 25, 9, 0, 0, 0, time.UTC)
+// testNow is far from any clock, so that one that is asked instead is noticed.
+var testNow = time.Date(2031, 3, 4, 9, 0, 0, 0, time.UTC)
 
 // signed is one provider's requests, by a secret and a time.
 type signed struct {
@@ -170,6 +171,9 @@ func TestVerify(t *testing.T) {
 		}
 		if verify(t, s.provider, &Request{Body: []byte(`{}`)}, both()) || verify(t, s.provider, &Request{}, &Access{Secrets: []string{""}, Now: testNow}) {
 			t.Errorf("%s: a request that says nothing is taken", s.provider)
+		}
+		if s.provider != "sendgrid" && verify(t, s.provider, s.request("", testNow), &Access{Secrets: []string{"", ""}, Now: testNow}) {
+			t.Errorf("%s: an empty secret holds", s.provider)
 		}
 		for _, off := range []time.Duration{-maxAge, maxAge} {
 			if !verify(t, s.provider, s.request(s.secrets[0], testNow.Add(off)), both()) {
@@ -335,6 +339,10 @@ func TestVerifySNS(t *testing.T) {
 		if verify(t, "ses", s.message(t, tt.change, tt.spoil), s.access()) != tt.good {
 			t.Errorf("%s: taken is not %v", name, tt.good)
 		}
+	}
+	other := s.message(t, nil, nil)
+	if other.Header.Set(snsTypeHeader, snsConfirmation); verify(t, "ses", other, s.access()) {
+		t.Error("a message is taken whose header has another type")
 	}
 	none := s.access()
 	none.Topics = nil
