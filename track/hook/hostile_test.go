@@ -225,6 +225,18 @@ func TestEventIDs(t *testing.T) {
 	}
 }
 
+// Lines of a form end in CRLF (RFC 2046, 5.1.1); saved ones end in LF, and may begin with
+// an empty line.
+func TestLinesOfForms(t *testing.T) {
+	body := "--b 1\nContent-Disposition: form-data; name=\"event\"\n\nopened\n--b 1\nContent-Disposition: form-data; name=\"token\"\n\nt1\n--b 1--\n"
+	for _, form := range []string{body, "\n" + body, strings.ReplaceAll(body, "\n", "\r\n"), "\r\n" + strings.ReplaceAll(body, "\n", "\r\n")} {
+		r := parse(t, "mailgun", form)
+		if len(r.Events) != 1 || r.Events[0].Type != sluice.EventOpened || r.Events[0].EventID != "t1" {
+			t.Errorf("%q: %+v", form, r.Events)
+		}
+	}
+}
+
 func TestFind(t *testing.T) {
 	for name, want := range map[string]string{"SES": "ses", "pepipost": "netcore", "sendinblue": "brevo", "mailgun": "mailgun"} {
 		if p, err := Find(name); err != nil || p.Name != want {

@@ -191,7 +191,7 @@ func (o object) texts(name string) (all []string) {
 // multipart/form-data. Which one it is, and the boundary (RFC 2046, 5.1.1), are seen by
 // the body itself. Files in it are left out.
 func form(body []byte) (url.Values, error) {
-	if bytes.HasPrefix(body, []byte("--")) {
+	if body = bytes.TrimLeft(body, "\r\n\t "); bytes.HasPrefix(body, []byte("--")) {
 		return multipartForm(body)
 	}
 	if n := bytes.Count(body, []byte{'&'}); n >= maxFields {
