@@ -172,7 +172,8 @@ const (
 	OpIdentify Op = 5
 
 	// OpMerge merges the user into another: Name is the kind of the other's key
-	// (a digit) and the key, "1u-7". Body: empty, or MergeAgain.
+	// (a digit) and the key, "1u-7". Body: empty, or MergeAgain. By a key of a user who
+	// was merged away it merges nobody.
 	OpMerge Op = 6
 
 	// OpDelete erases the user. By a key of a user who was merged into another one

@@ -22,7 +22,7 @@ func (u *Unit) apply(up *Update) {
 	case up.Address.Name != "" && !u.meant(up, id, x):
 		u.applyByAddress(up)
 		return
-	case x == nil, up.Op == user.OpDelete && x.tookOver(up.Key, id):
+	case x == nil, (up.Op == user.OpDelete || up.Op == user.OpMerge) && x.tookOver(up.Key, id):
 		if !up.Op.OfEvent() && up.Op != user.OpMailed {
 			u.result.Ignored++
 		}
@@ -470,8 +470,8 @@ func (u *Unit) apart(id user.ID, p, other *profile.Profile) string {
 }
 
 // tookOver reports whether a key named another user, who was merged into this
-// one, the user of an id. That user no longer exists: a deletion of it must not
-// erase the one who stays. An alias that was taken over by OpIdentify is a name of
+// one, the user of an id. That user no longer exists: a deletion or a merge of it
+// must not take the one who stays. An alias that was taken over by OpIdentify is a name of
 // this user.
 func (x *person) tookOver(k user.Key, id user.ID) bool {
 	p, err := x.look()
