@@ -151,12 +151,14 @@ func (m *RowMapper) Append(raw string, cells []store.Cell) ([]store.Cell, error)
 
 func (m *RowMapper) fill(raw string, row []store.Cell) error {
 	var exact [MaxRowColumns / 64]uint64 // columns filled by the name as a whole
+	there := len(m.whole) > 0            // a mapped field is
 	members := jsonscan.Read(raw)
 	for members.Next() {
 		f := m.find(members.Key)
 		if f == nil {
 			continue
 		}
+		there = there || len(f.exact) > 0
 		for _, c := range f.exact {
 			row[c] = cellOf(&members.Value)
 			exact[c/64] |= 1 << (c % 64)
@@ -165,6 +167,7 @@ func (m *RowMapper) fill(raw string, row []store.Cell) error {
 			if exact[p.column/64]&(1<<(p.column%64)) == 0 {
 				v := reach(members.Value, p.rest)
 				row[p.column] = cellOf(&v)
+				there = there || v.Kind != jsonscan.None
 			}
 		}
 	}
@@ -177,7 +180,7 @@ func (m *RowMapper) fill(raw string, row []store.Cell) error {
 	if m.dedupe >= 0 {
 		return m.checkID(&row[m.dedupe])
 	}
-	if exact == [len(exact)]uint64{} && len(m.whole) == 0 && !slices.ContainsFunc(row, func(c store.Cell) bool { return c.Kind != store.CellNull }) {
+	if !there {
 		return m.nothing()
 	}
 	return nil

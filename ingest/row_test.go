@@ -75,8 +75,10 @@ func TestRowMapperOfNothing(t *testing.T) {
 			t.Errorf("%s: %v, %v", raw, got, err)
 		}
 	}
-	if _, err := m.Append(`{"id":null}`, nil); err != nil {
-		t.Errorf("a field that is null is there: %v", err)
+	for _, raw := range []string{`{"id":null}`, `{"shop":{"name":null}}`} {
+		if _, err := m.Append(raw, nil); err != nil {
+			t.Errorf("%s: a field that is null is there: %v", raw, err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,10 @@ const (
 
 	// What failed is tried again after a while that grows.
 	recordAgainSoonest = 20 * time.Millisecond
-	recordAgainLatest  = 2 * time.Second
+
+	// rowsWithin is how long the recorder waits for the ledger, behind a Redis that went back.
+	rowsWithin        = 2 * time.Second
+	recordAgainLatest = 2 * time.Second
 )
 
 // finished is a send whose attempt is over, or that is given up.
@@ -127,23 +131,48 @@ func (r *recorder) record(work context.Context, batch []finished) {
 // noteSent writes to the log what has left, where Redis has not taken all of a batch: it
 // has gone back behind marks, and what waited there has ended meanwhile, as by a cancel.
 // An outcome that was taken already changes nothing then, and sent wins (mail.SendRow.Record).
-// Where Redis went back behind the acceptance, too, the ledger may have no row. So the send
-// goes with its outcome: to a row that is there already it says nothing.
+// Where Redis went back behind the acceptance, too, the ledger may have no row. Then the send
+// goes with its outcome, as it was accepted.
 func (r *recorder) noteSent(work context.Context, batch []finished) error {
-	var items []byte
-	for i := range batch {
-		f := &batch[i]
-		if o := f.verdict.outcome; o != nil && o.State == mail.SendSent && f.item.broken == nil && !f.given {
-			if !f.item.send.Doubted { // one in doubt has had a row for long
-				items = mail.AppendKnown(items, &f.item.send)
-			}
-			items = mail.AppendOutcome(items, o)
-		}
-	}
-	if items == nil {
+	left := slices.DeleteFunc(slices.Clone(batch), func(f finished) bool {
+		o := f.verdict.outcome
+		return o == nil || o.State != mail.SendSent || f.item.broken != nil || f.given
+	})
+	if len(left) == 0 {
 		return nil
 	}
+	rows := r.withRows(work, left)
+	var items []byte
+	for i := range left {
+		known := left[i].item.send
+		if rows != nil && !rows[known.Key()] && !known.Doubted { // one in doubt has had a row for long
+			known.Attempts, known.Content = 0, ""
+			items = mail.AppendKnown(items, &known)
+		}
+		items = mail.AppendOutcome(items, left[i].verdict.outcome)
+	}
 	return r.lanes.Note(work, items)
+}
+
+// withRows returns which sends the ledger has a row of; nil: it does not say so within
+// rowsWithin, and an outcome without a row becomes a dead letter.
+func (r *recorder) withRows(work context.Context, batch []finished) map[mail.SendKey]bool {
+	keys := make([]mail.SendKey, len(batch))
+	for i := range batch {
+		keys[i] = batch[i].item.send.Key()
+	}
+	ctx, cancel := context.WithTimeout(work, rowsWithin)
+	defer cancel()
+	found, err := r.sender.Record.SendRows(ctx, keys)
+	if err != nil {
+		r.sender.Log.Warn("which sends have a row in the ledger could not be read", "partition", r.lanes.Partition(), "sends", len(keys), "error", err)
+		return nil
+	}
+	rows := make(map[mail.SendKey]bool, len(found))
+	for i := range found {
+		rows[mail.SendKey{Message: found[i].Message, Number: found[i].Number}] = true
+	}
+	return rows
 }
 
 // anew has the partitions of a batch read anew: marks in it did not stand. Somebody

@@ -97,3 +97,29 @@ func TestMergeByNameOfMergedUser(t *testing.T) {
 		}
 	}
 }
+
+// A merge of somebody who was merged away moves nobody: the user who stays is another.
+// As the one who stays, each name leads to the end of the chain.
+func TestMergeByNameOfMergedUser(t *testing.T) {
+	for _, partitions := range []int{1, 16} {
+		m := newModel(t, partitions)
+		for _, name := range []string{"old", "kept", "other", "late"} {
+			m.add(set(external(name), `{"n":1,"`+name+`":true}`))
+		}
+		m.settle()
+		gone, _ := m.who(external("old"))
+		m.add(mergeInto(external("old"), external("kept")))
+		m.settle()
+		kept, _ := m.who(external("kept"))
+		for _, k := range []user.Key{external("old"), {Kind: user.KeyUser, Name: gone.String()}} {
+			m.add(mergeInto(k, external("other")))
+		}
+		m.add(mergeInto(external("late"), external("old")))
+		m.settle()
+		id, p := m.who(external("late"))
+		_, other := m.who(external("other"))
+		if id != kept || p.ExternalID != "kept" || p.Custom.Get("late") != "true" || other.ExternalID != "other" || other.Custom.Get("kept") != "" || len(m.dead) > 0 {
+			t.Errorf("%d partitions: %v %s and %s, dead %+v", partitions, id, p.Append(nil), other.Append(nil), m.dead)
+		}
+	}
+}
