@@ -22,7 +22,7 @@ func (u *Unit) apply(up *Update) {
 	case up.Address.Name != "" && !u.meant(up, id, x):
 		u.applyByAddress(up)
 		return
-	case x == nil, (up.Op == user.OpDelete || up.Op == user.OpMerge) && x.tookOver(up.Key, id):
+	case x == nil, (up.Op == user.OpDelete || up.Op == user.OpMerge) && x.tookOver(&up.Update, id):
 		if !up.Op.OfEvent() && up.Op != user.OpMailed {
 			u.result.Ignored++
 		}
@@ -469,15 +469,23 @@ func (u *Unit) apart(id user.ID, p, other *profile.Profile) string {
 	return ""
 }
 
-// tookOver reports whether a key named another user, who was merged into this
+// tookOver reports whether an update named another user, who was merged into this
 // one, the user of an id. That user no longer exists: a deletion or a merge of it
 // must not take the one who stays. An alias that was taken over by OpIdentify is a name of
 // this user.
-func (x *person) tookOver(k user.Key, id user.ID) bool {
+//
+// A deletion by an alias that comes from another log says by which. The merge may be on
+// its way to here, while the alias leads here already: so only an alias that the user has
+// by now deletes anybody.
+func (x *person) tookOver(up *user.Update, id user.ID) bool {
 	p, err := x.look()
+	k := up.Key
 	switch {
 	case err != nil:
 		return false // the deletion becomes a dead letter
+	case k.Kind == user.KeyUser && up.Op == user.OpDelete && up.Name != "":
+		a, ok := aliasOf(up.Name)
+		return !ok || !slices.Contains(p.Aliases, a) || slices.Contains(p.Merged, a)
 	case k.Kind == user.KeyUser:
 		return k.Name != id.String()
 	case k.Kind == user.KeyExternal:
@@ -551,6 +559,9 @@ func (u *Unit) forward(up *Update, id user.ID) {
 	out := up.Update
 	if out.Address.Name == "" && out.Key.Kind != user.KeyUser && creates(up) {
 		out.Address, out.IfGone = out.Key, true
+	}
+	if out.Op == user.OpDelete && out.Key.Kind == user.KeyAlias {
+		out.Name = out.Key.Name // tookOver
 	}
 	out.Key = user.Key{Kind: user.KeyUser, Name: id.String()}
 	u.send(&out, up.Place.Partition, id.Partition)
