@@ -49,7 +49,7 @@ func TestDeletionByNameOfMergedUser(t *testing.T) {
 }
 
 // A deletion by the alias of a user who was merged a moment before follows the merge to
-// the log of the one who stays, and deletes nobody; by the alias of one who was not merged
+// the log of the one who stays, and deletes nobody. By the alias of one who was not merged
 // it deletes that one.
 func TestDeletionBehindAMerge(t *testing.T) {
 	for n := range 40 { // of which some lie in two partitions, or three
