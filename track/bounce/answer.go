@@ -51,8 +51,9 @@ func (m *report) answer() []Event {
 // answerKind returns reply, challenge, or "" for a mail that is neither. What a
 // server itself says is no answer of a recipient: bounces also have Auto-Submitted.
 func (m *report) answerKind() string {
-	if from := addressesOf(m.head.get("from")); len(from) > 0 && isServer(from[0]) {
-		return ""
+	from := m.head.get("from")
+	if all := addressesOf(from); len(all) > 0 && isServer(all[0]) || len(all) == 0 && isServer(lastMessageID(stripComments(from))) {
+		return "" // some servers write their name without a domain
 	}
 	for _, name := range challengeFields {
 		if m.head.get(name) != "" {

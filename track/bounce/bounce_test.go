@@ -95,9 +95,9 @@ func TestBrokenMails(t *testing.T) {
 
 // Bytes that are no UTF-8 and words in charsets that are not known do no harm.
 func TestTextsAreUTF8(t *testing.T) {
-	events := Parse([]byte("Subject: =?iso-8859-1?Q?Zur=FCck?= =?utf-8?B?w7w=?=\n" + dsn("Final-Recipient: rfc822; ann@example.com\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 5.1.1 kein Empf\xe4nger\x1b[2J\x00 da\nX-Name: =?koi8-r?B?8A==?=\n")))
+	events := Parse([]byte("Subject: =?iso-8859-1?Q?Zur=FCck?= =?utf-8?B?w7w=?= =?Windows-1252?Q?=80=81=9F=E9?=\n" + dsn("Final-Recipient: rfc822; ann@example.com\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 5.1.1 kein Empf\xe4nger\x1b[2J\x00 da\nX-Name: =?koi8-r?B?8A==?=\n")))
 	e := events[0]
-	if e.Description != "Zurückü" || e.MTAResponse != "550 5.1.1 kein Empfänger [2J da" || e.Metadata["x_name"] != "=?koi8-r?B?8A==?=" {
+	if e.Description != "Zurückü€\uFFFDŸé" || e.MTAResponse != "550 5.1.1 kein Empfänger [2J da" || e.Metadata["x_name"] != "=?koi8-r?B?8A==?=" {
 		t.Errorf("%+v", e)
 	}
 }
@@ -209,6 +209,8 @@ func TestFeedback(t *testing.T) {
 func TestRedactedRecipients(t *testing.T) {
 	for head, want := range map[string]string{
 		"To: Ann <ann@example.com>": "ann@example.com", "To: ann@example.com, bob@example.com": "", "X: y": "", "To: broken <": "",
+		"To: =?windows-1252?Q?Ann?= <ann@example.com>": "ann@example.com", "To: Ann, Sales <ann@example.com>": "ann@example.com", "To: ann@example.com <Ann@example.com>": "Ann@example.com",
+		"To: ann@example.com, Sales, Bob <bob@example.com>": "", "To: Ann, Sales <ann@example.com>, <bob@example.com>": "", "To: Ann, Sales ann@example.com": "ann@example.com",
 		"To: redacted@example.com\nX-HmXmrOriginalRecipient: <ann@outlook.example>": "ann@outlook.example",
 	} {
 		m := "Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: message/feedback-report\n\nFeedback-Type: abuse\n\n--b\nContent-Type: text/rfc822-headers\n\n" + head + "\n\n--b--\n"
@@ -223,10 +225,18 @@ func TestAnswers(t *testing.T) {
 		"Auto-Submitted: auto-replied": "reply", "Auto-Submitted: Auto-Replied (vacation); owner=x": "reply", "Auto-Submitted: no": "", "Auto-Submitted: auto-generated": "",
 		"Auto-Submitted: auto-generated\nSubject: Automatic reply: Sale": "reply", "Subject: Automatic reply: Sale": "", "Subject: Re: Automatic reply: Sale\nAuto-Submitted: auto-generated": "",
 		"X-Auto-Response-Suppress: All\nSubject: =?utf-8?Q?R=C3=A9ponse_automatique?=": "reply", "X-Auto-Response-Suppress: All": "",
+		"X-Auto-Response-Suppress: All\nSubject: =?windows-1252?Q?R=E9ponse_automatique?= x": "reply", "X-Auto-Response-Suppress: All\nSubject: =?iso-8859-1?Q?R=E9ponse_automatique?= x": "reply",
+		"Auto-Submitted: auto-replied\nFrom: =?windows-1252?Q?Ann?= <ann@example.com>": "reply", "Auto-Submitted: auto-replied\nFrom: Ann, Sales <ann@example.com>": "reply",
+		"Auto-Submitted: auto-replied\nFrom: Ann, a<b <ann@example.com> (away": "reply", "Auto-Submitted: auto-replied\nFrom: postmaster@x.example, Sales, Ann <ann@example.com> <none>": "reply",
 		"X-Autoreply: yes": "reply", "X-Autoreply: no": "", "Precedence: Auto_Reply": "reply", "Precedence: bulk": "", "Precedence: bulk\nPrecedence: auto_reply": "reply",
 		"X-Autorespond: vacation": "reply", "X-TMDA-Confirm: x@y": "challenge", "Auto-Submitted: auto-replied\nX-TMDA-Confirm: x@y": "challenge",
 		"Auto-Submitted: auto-replied\nFrom: Mailer-Daemon@mx.example": "", "Auto-Submitted: auto-replied\nFrom: <postmaster@mx.example>": "",
 	} {
+		for _, from := range []string{"=?windows-1252?Q?Postmaster?= <postmaster@x.example>", "=?koi8-r?Q?P?= <postmaster@mx>", "Mail Delivery System, MX 1 <mailer-daemon@x.example>", "MAILER-DAEMON (Mail Delivery System)", "Mail System <MAILER-DAEMON>"} {
+			if got := Parse([]byte("From: " + from + "\n" + head + "\n\nText\n"))[0]; got.Type != sluice.EventUnknown && !strings.Contains(head, "From:") {
+				t.Errorf("%s, %s: %s", from, head, got.Type)
+			}
+		}
 		if !strings.Contains(head, "From:") {
 			head += "\nFrom: Ann <ann@example.com>"
 		}

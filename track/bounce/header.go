@@ -2,18 +2,12 @@ package bounce
 
 import (
 	"bytes"
-	"mime"
-	netmail "net/mail"
 	"strings"
-	"time"
-
-	"sluice"
 )
 
 const (
 	maxFields     = 500      // of one head, or one block of a report; more are not kept
 	maxFieldBytes = 16 << 10 // of one field with its name and its folded lines; the rest is not kept
-	maxDateBytes  = 200      // of a date; a longer one is none
 )
 
 // field is one field of a head. Its name is in lower case, its value is unfolded.
@@ -90,16 +84,6 @@ func parseField(raw []byte) (field, bool) {
 	return field{strings.ToLower(string(name)), strings.TrimSpace(text(value))}, true
 }
 
-// decodeWords decodes encoded words (RFC 2047) in UTF-8, US-ASCII and ISO 8859-1. A
-// value with another charset, or a broken word, stays as it came.
-func decodeWords(value string) string {
-	var d mime.WordDecoder
-	if s, err := d.DecodeHeader(value); err == nil {
-		return s
-	}
-	return value
-}
-
 // stripComments takes comments (RFC 5322, 3.2.2) off, but none in quotes. A value
 // whose parentheses do not match stays as it is.
 func stripComments(value string) string {
@@ -142,29 +126,6 @@ func typed(value string) (kind, rest string) {
 	return strings.ToLower(strings.TrimSpace(stripComments(before))), strings.TrimSpace(after)
 }
 
-// date reads a date of RFC 5322 and returns it as of RFC 3339 in UTC, or "" if it is
-// none, or before or after the times that events may have.
-func date(value string) string {
-	if len(value) > maxDateBytes {
-		return ""
-	}
-	t, err := netmail.ParseDate(value)
-	if err != nil || t.UnixMilli() < sluice.MinEventTimeMillis || t.UnixMilli() > sluice.MaxEventTimeMillis {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
-}
-
-// firstDate returns the first of some values that is a date, or "".
-func firstDate(values ...string) string {
-	for _, v := range values {
-		if d := date(v); d != "" {
-			return d
-		}
-	}
-	return ""
-}
-
 // messageID returns the first id of a value, without < and >, or "".
 func messageID(value string) string {
 	if _, after, found := strings.Cut(value, "<"); found {
@@ -176,17 +137,4 @@ func messageID(value string) string {
 // lastMessageID returns the last id of a list such as References, or "".
 func lastMessageID(value string) string {
 	return messageID(value[max(0, strings.LastIndexByte(value, '<')):])
-}
-
-// addressesOf returns the addresses of a field such as From or To, or those of them
-// that can be read: nil if it is broken.
-func addressesOf(value string) (all []string) {
-	list, err := netmail.ParseAddressList(value)
-	if err != nil {
-		return nil
-	}
-	for _, a := range list[:min(len(list), maxRecipients)] {
-		all = append(all, clean(a.Address))
-	}
-	return all
 }
