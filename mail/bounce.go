@@ -1,6 +1,9 @@
 package mail
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // BounceClass is what a refused mail says of its address. The classes rise: a
 // higher one says more, so of two the milder is the lesser.
@@ -65,20 +68,21 @@ func NotOfAddress(code string) bool {
 	return passedOver[code[1:]] || code[1:] == ".3.4" || code[1:4] == ".6." || code[1:4] == ".7."
 }
 
-// listedWords are those by which servers say that they refuse the sender, not the
-// mail. They are looked for in refusals only, in lower case.
-var listedWords = []string{"blocklist", "block list", "blacklist", "black list", "denylist", "blocked", "spamhaus", "spamcop", "barracuda", "dnsbl", "rbl", "reputation", "listed"}
+// listedWords finds the words by which servers say that they refuse the sender, not
+// the mail. They are looked for in refusals only. They are whole words, for names
+// of hosts and people have parts of them: marblehead, greylisted, unblocked. The
+// names of lists count inside of words too, such as barracudacentral.
+var listedWords = regexp.MustCompile(`(?i)(?:^|[^a-z])(?:(?:block|black|deny)[-_ ]?list(?:s|ed|ing)?|blocked|listed|reputation|(?:dnsb|rb|surb)ls?)(?:$|[^a-z])|spamhaus|spamcop|barracuda`)
+
+// notListed finds what is no word of listedWords: addresses, hosts in < and >, and
+// "not listed", which servers say of a recipient. A URL in < and > is kept, as
+// it may name the list.
+var notListed = regexp.MustCompile(`(?i)<[^<>\s/]*>|[^\s<>(),;:"]*@[^\s<>(),;:"]*|(?:\bnot|n't)(?:\s+(?:currently|presently|yet|be|been))*\s+listed\b`)
 
 // SaysListed reports whether the text of a refusal says that its sender is on a
 // list, or has a bad name.
 func SaysListed(text string) bool {
-	text = strings.ToLower(text)
-	for _, w := range listedWords {
-		if strings.Contains(text, w) {
-			return true
-		}
-	}
-	return false
+	return listedWords.MatchString(notListed.ReplaceAllString(text, " - "))
 }
 
 // EnhancedCode finds the enhanced code (RFC 3463) of a reply: at its start, or right

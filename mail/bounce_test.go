@@ -22,6 +22,22 @@ func TestBounceClassOf(t *testing.T) {
 	}
 }
 
+// Parts of words, addresses and hosts are no words that speak of a list.
+func TestSaysListed(t *testing.T) {
+	for text, want := range map[string]bool{
+		"550 <ann@marblehead.example>: no such user": false, "550 ann@marblehead.example: no such user": false, "550 marblehead.example: no such user": false,
+		"550 ann@x is not listed in directory": false, "550 User isn't listed": false, "550 Not currently listed": false, "550 ann is unlisted": false, "450 Greylisted, try later": false,
+		"550 <rbl@listed.example> unknown": false, "550 <rbl.example> has no ann": false, "550 ann@spamhaus.example: unknown": false, "550 (blocked@x.example)": false, "": false,
+		"554 Client host [192.0.2.1] blocked using zen.spamhaus.org": true, "550 192.0.2.1 is listed at x": true, "550 on our BLACK LIST": true, "550 block-listed": true, "550 blacklisted": true,
+		"550 RBL": true, "550 (rbl2) no": true, "550 see bl.barracudacentral.org": true, "550 in a DNSBL": true, "550 bad reputation.": true, "550 SURBL": true, "550 refused; see <https://www.spamhaus.org/query>": true,
+		"550 <ann@example.com>: sender is listed": true, "550 not accepted: listed": true, "550 ann is not listed, you are blocked": true, "550 X_RBL_1": true,
+	} {
+		if got := SaysListed(text); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
 func TestNotOfAddress(t *testing.T) {
 	for code, want := range map[string]bool{"": false, "5.1.1": false, "5.2.1": false, "5.2.2": true, "4.2.3": true, "5.1.8": true, "5.3.4": true, "5.6.0": true, "5.7.26": true, "5.4.1": false} {
 		if got := NotOfAddress(code); got != want {
