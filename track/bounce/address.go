@@ -9,7 +9,7 @@ import (
 )
 
 // addressOf returns the address of a field of a delivery status: of the types
-// rfc822 and utf-8, or of none. Others, such as x400, have none that is mailed.
+// rfc822 and utf-8, of smtp, which some servers write for rfc822, or of none. Others, such as x400, have none that is mailed.
 func addressOf(value string) string {
 	kind, address := typed(value)
 	address = strings.TrimSpace(stripComments(address))
@@ -17,7 +17,7 @@ func addressOf(value string) string {
 		address = strings.TrimSuffix(inner, ">")
 	}
 	switch kind {
-	case "", "rfc822":
+	case "", "rfc822", "smtp":
 		return clean(address)
 	case "utf-8":
 		return clean(fromUnitext(address))

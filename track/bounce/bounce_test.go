@@ -116,6 +116,7 @@ func TestAddresses(t *testing.T) {
 		{`utf-8;j\x{F6}rg+2B@b\x{FC}cher.example`, "", "jörg+2B@bücher.example"},                   // RFC 6533, +2B as it is
 		{`utf-8;a\x{0}\x{D800}\x{zz}\x{@x.example`, "", `a\x{0}\x{D800}\x{zz}\x{@x.example`},       // no characters
 		{`rfc822; "ann (home); x"@example.com (Ann)`, "", `"ann (home); x"@example.com`},           // no comment in quotes
+		{"", "SMTP; ann@example.com", "ann@example.com"}, {"", "RFC822 ;  < ann@example.com > ", "ann@example.com"}, {"", "\t Smtp\t;<ann@example.com>", "ann@example.com"}, {"SMTP;ann@example.com", "x400; /S=ann/", "ann@example.com"},
 		{"<ann@example.com>", "", "ann@example.com"}, {"rfc822; ann@example.com (", "", "ann@example.com ("},
 		{"x400; /S=ann/", "rfc822; ann@example.com", "ann@example.com"}, {"", "rfc822; ann@example.com", "ann@example.com"},
 	} {
@@ -155,6 +156,7 @@ func TestMessageID(t *testing.T) {
 	const status = "--b\nContent-Type: message/delivery-status\n\nX-Original-Message-ID: <gmail@x>\n\nFinal-Recipient: rfc822; a@x.example\nAction: failed\n"
 	for _, test := range []struct{ head, part, want string }{
 		{"In-Reply-To: <reply@x>\n", "--b\nContent-Type: text/rfc822-headers\n\nMessage-ID: (ours)\n <head@x>\nMessage-ID: <second@x>\n", "head@x"},
+		{"In-Reply-To: <reply@x>\n", "--b\nContent-Type: message/rfc822\n\n\n \t\n\nMessage-ID: <head@x>\n\nbody\n", "head@x"},
 		{"In-Reply-To: <reply@x>\nReferences: <a@x>\n", "", "reply@x"},
 		{"References: <a@x>\n <b@x>\n", "", "b@x"},
 		{"", "", "gmail@x"},
@@ -192,10 +194,10 @@ func TestExtensions(t *testing.T) {
 
 func TestFeedback(t *testing.T) {
 	for kind, want := range map[string]string{
-		"abuse": "complained", "Fraud": "complained", "virus": "complained", "other (unsure)": "complained", "opt-out": "unsubscribed",
+		"abuse": "complained", "Fraud": "complained", "virus": "complained", "other (unsure)": "complained", "opt-out": "unsubscribed", "Unsubscribe": "unsubscribed",
 		"not-spam": "unknown", "auth-failure": "unknown", "": "unknown",
 	} {
-		m := "Content-Type: multipart/report; report-type=feedback-report; boundary=b\n\n--b\nContent-Type: message/feedback-report\n\nFeedback-Type: " + kind +
+		m := "Content-Type: multipart/report; report-type=feedback-report; boundary=b\n\n--b\nContent-Type: message/feedback-report\n\n\n \nFeedback-Type: " + kind +
 			"\nOriginal-Rcpt-To: <ann@example.com>\nOriginal-Rcpt-To: bob@example.com\n\n--b\nContent-Type: message/rfc822\n\nMessage-ID: <m@x>\nTo: ann@example.com, bob@example.com\n\n--b--\n"
 		events := Parse([]byte(m))
 		if len(events) != 2 || events[0].Type != want || events[0].Recipient != "ann@example.com" || events[1].Recipient != "bob@example.com" || events[0].MessageID != "m@x" {

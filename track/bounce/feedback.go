@@ -9,11 +9,12 @@ import (
 // feedbackTypes are what a feedback report says (RFC 5965, 7.3; RFC 6430 not-spam,
 // which takes a complaint back). Other types are unknown, as auth-failure (RFC 6591).
 var feedbackTypes = map[string]string{
-	"abuse":   sluice.EventComplained,
-	"fraud":   sluice.EventComplained,
-	"virus":   sluice.EventComplained,
-	"other":   sluice.EventComplained,
-	"opt-out": sluice.EventUnsubscribed, // of drafts of RFC 5965
+	"abuse":       sluice.EventComplained,
+	"fraud":       sluice.EventComplained,
+	"virus":       sluice.EventComplained,
+	"other":       sluice.EventComplained,
+	"opt-out":     sluice.EventUnsubscribed, // of drafts of RFC 5965
+	"unsubscribe": sluice.EventUnsubscribed, // registered nowhere, but sent
 }
 
 // originalRecipient is the field in which Outlook.com (JMRP) names the recipient, in
@@ -30,7 +31,7 @@ func (m *report) feedback() (events []Event) {
 		}
 		return []Event{m.complaint(sluice.EventComplained, m.redacted(), nil)}
 	}
-	of, _ := cutHeader(p.content())
+	of, _ := cutHeader(withoutEmptyLines(p.content()))
 	name := feedbackTypes[strings.ToLower(stripComments(of.get("feedback-type")))]
 	if name == "" {
 		name = sluice.EventUnknown

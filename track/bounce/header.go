@@ -42,6 +42,19 @@ func cutLine(b []byte) (line, rest []byte) {
 	return bytes.TrimSuffix(line, []byte{'\r'}), rest
 }
 
+// withoutEmptyLines takes the lines off that stand before a head and have nothing but
+// spaces. Servers that return a mail write one too many.
+func withoutEmptyLines(b []byte) []byte {
+	for len(b) > 0 {
+		line, rest := cutLine(b)
+		if len(bytes.TrimSpace(line)) > 0 {
+			break
+		}
+		b = rest
+	}
+	return b
+}
+
 // cutHeader reads fields up to the first line that has nothing but spaces, and
 // returns what is behind it. A line that is no field and continues none is left
 // out with what continues it.

@@ -1,7 +1,6 @@
 package bounce
 
 import (
-	"bytes"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,7 +29,7 @@ func (m *report) originalIn(s string) {
 		return
 	}
 	_, copied, _ = strings.Cut(copied, "\n")
-	m.original, _ = cutHeader(bytes.TrimLeft([]byte(copied), "\r\n"))
+	m.original, _ = cutHeader(withoutEmptyLines([]byte(copied)))
 	m.setAbout()
 }
 

@@ -87,7 +87,7 @@ func readMail(b []byte) *report {
 		m.id = hex.EncodeToString(sum[:])
 	}
 	if p := m.find("message/rfc822", "message/global", "text/rfc822-headers", "message/global-headers"); p != nil {
-		m.original, _ = cutHeader(p.content())
+		m.original, _ = cutHeader(withoutEmptyLines(p.content()))
 	}
 	m.setAbout()
 	m.time, m.subject = date(m.head.get("date")), clean(decodeWords(m.head.get("subject")))
