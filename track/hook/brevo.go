@@ -50,6 +50,8 @@ func readBrevo(o object, _ *Request, _ *Result) []Event {
 			e.Tags = list.texts("")
 		}
 	}
+	r := refused(name, "")
+	e.bounced(&r)
 	e.mergeText("X-Mailin-custom", o.text("X-Mailin-custom"))
 	return unknownAs(e, name)
 }

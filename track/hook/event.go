@@ -78,10 +78,19 @@ type Event struct {
 	ClickURL     string
 	Bot          string // what the provider says of a program that opened or clicked
 
+	// Of a bounced mail: hard, soft, block or other (mail.BounceClass); the enhanced code
+	// (RFC 3463), if it is known; the provider's own words. Printed, these and Bot are
+	// metadata.
+	BounceClass, Status       string
+	BounceType, BounceSubtype string
+
+	// Several recipients of one element share these: do not change them. Metadata has
+	// values as the provider writes them.
 	Tags     []string
-	Metadata map[string]json.RawMessage // values as the provider writes them
+	Metadata map[string]json.RawMessage
 
 	metadata object // what becomes Metadata
+	bounded  bool   // all but what differs between recipients is held to the bounds
 }
 
 // word returns our word for a provider's name of an event: that of the provider's own
@@ -143,20 +152,18 @@ func (e *Event) mergeText(name, text string) {
 }
 
 // finish completes an event, the one with this index of its element, and holds it to
-// the bounds.
-func (e *Event) finish(element string, index int) {
-	e.EventID = eventID(e.EventID, element, index)
-	e.Recipient = nameUpTo(e.Recipient, sluice.MaxEmailBytes)
-	e.ProviderID = nameUpTo(cmp.Or(e.ProviderID, e.MessageID), MaxMessageIDBytes)
-	e.MessageID = cmp.Or(ownSend(e.metadata), nameUpTo(e.MessageID, MaxMessageIDBytes), e.ProviderID)
-	if e.Type == sluice.EventUnknown && e.Description == "" {
-		e.Description = element
+// the bounds. id is what the ids of events follow from that have none.
+func (e *Event) finish(element string, id func() string, index int) {
+	e.bound()
+	if e.EventID == "" {
+		e.EventID = id()
 	}
-	e.Description = textUpTo(e.Description, MaxTextBytes)
+	e.EventID = eventID(e.EventID, index)
+	e.Recipient = nameUpTo(e.Recipient, sluice.MaxEmailBytes)
+	if e.Type == sluice.EventUnknown && e.Description == "" {
+		e.Description = textUpTo(element, MaxTextBytes)
+	}
 	e.MTAResponse = textUpTo(e.MTAResponse, MaxTextBytes)
-	e.UserAgent = lineUpTo(e.UserAgent, MaxUserAgentBytes)
-	e.ClickURL = lineUpTo(e.ClickURL, MaxURLBytes)
-	e.Bot = lineUpTo(e.Bot, MaxTagBytes)
 	if e.RejectReason == "" {
 		switch e.Type {
 		case sluice.EventBounced:
@@ -165,6 +172,25 @@ func (e *Event) finish(element string, index int) {
 			e.RejectReason = ReasonOther
 		}
 	}
+}
+
+// bound holds to the bounds what the recipients of an element have in common. It is done
+// before an event is copied for each: thousands of copies of tags and metadata would be
+// more memory than the body by far.
+func (e *Event) bound() {
+	if e.bounded {
+		return
+	}
+	e.bounded = true
+	if len(e.EventID) > sluice.MaxEventIDBytes {
+		e.EventID = derived(e.EventID)
+	}
+	e.ProviderID = nameUpTo(cmp.Or(e.ProviderID, e.MessageID), MaxMessageIDBytes)
+	e.MessageID = cmp.Or(ownSend(e.metadata), nameUpTo(e.MessageID, MaxMessageIDBytes), e.ProviderID)
+	e.Description = textUpTo(e.Description, MaxTextBytes)
+	e.UserAgent = lineUpTo(e.UserAgent, MaxUserAgentBytes)
+	e.ClickURL = lineUpTo(e.ClickURL, MaxURLBytes)
+	e.Bot = lineUpTo(e.Bot, MaxTagBytes)
 	e.boundTags()
 	e.boundMetadata()
 }
@@ -218,18 +244,14 @@ func ownSend(metadata object) string {
 	return ""
 }
 
-// eventID returns the provider's id of an event, if it can be kept as it is, else one
-// that follows from it. Without one it follows from the element. The second and further
-// events of an element have ids of their own.
-func eventID(id, element string, index int) string {
+// eventID returns an id, if it can be kept as it is, else one that follows from it. The
+// second and further events of an element have ids of their own.
+func eventID(id string, index int) string {
 	suffix := ""
 	if index > 0 {
 		suffix = "-" + strconv.Itoa(index+1)
 	}
-	switch {
-	case id == "":
-		return derived(element) + suffix
-	case len(id)+len(suffix) > sluice.MaxEventIDBytes || lineUpTo(id, len(id)) != id:
+	if len(id)+len(suffix) > sluice.MaxEventIDBytes || lineUpTo(id, len(id)) != id {
 		return derived(id) + suffix
 	}
 	return id + suffix
@@ -272,6 +294,13 @@ func nameUpTo(s string, most int) string {
 // cut keeps allowed characters, of up to most bytes in all. Bytes that are no UTF-8
 // become U+FFFD.
 func cut(s string, most int, allowed func(rune) bool) string {
+	end := min(len(s), most)
+	for end < len(s) && end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	if !strings.ContainsFunc(s[:end], func(r rune) bool { return r == utf8.RuneError || !allowed(r) }) {
+		return s[:end] // as almost always, and without a copy for each event of an element
+	}
 	var b strings.Builder
 	for _, r := range s {
 		if !allowed(r) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"sluice"
 	"sluice/lib/nearest"
@@ -120,7 +121,11 @@ func checkBody(r *Request) error {
 // errNotJSON is the error of a body that no provider can have meant.
 var errNotJSON = errors.New("read the body: it is neither a JSON object nor an array of them; give it as it was posted")
 
-var errTooMany = fmt.Errorf("read the body: it has more than %d events", MaxElements)
+// tooMany is the error of a body with more elements, or events, than are read. n is how
+// many were counted before the rest was left.
+func tooMany(n int) error {
+	return fmt.Errorf("read the body: it has %d events or more, the limit is %d", n, MaxElements)
+}
 
 // readAll reads a text that was cleaned: an array, or one element.
 func (out *Result) readAll(text string, r *Request, read reader) error {
@@ -129,31 +134,49 @@ func (out *Result) readAll(text string, r *Request, read reader) error {
 	switch {
 	case strings.HasPrefix(text, "["):
 		if elements = split(text, MaxElements); len(elements) > MaxElements {
-			return errTooMany
+			return tooMany(len(elements))
 		}
 	case !strings.HasPrefix(text, "{"):
 		return errNotJSON
 	}
-	seen := make(map[string]bool)
+	seen, unread, count := make(map[string]bool), make(map[string]int), 0
 	for _, element := range elements {
-		var events []Event
-		if o, err := readObject(element); err != nil {
-			events = []Event{{Type: sluice.EventUnknown, Description: element}}
+		o, err := readObject(element)
+		if err != nil {
+			out.unreadable(element, unread, seen)
+			count++
 		} else {
-			events = read(o, r, out)
+			events := read(o, r, out)
+			if count += len(events); count <= MaxElements {
+				out.add(element, events, seen)
+			}
 		}
-		if out.add(element, events, seen); len(out.Events) > MaxElements {
-			return errTooMany
+		if count > MaxElements {
+			return tooMany(count)
 		}
 	}
 	return nil
 }
 
+// unreadable takes an element that cannot be read. Two with one text are two: nobody
+// knows that one is a repeat of the other.
+func (out *Result) unreadable(element string, unread map[string]int, seen map[string]bool) {
+	id := derived(element)
+	e := Event{Type: sluice.EventUnknown}
+	e.finish(element, func() string { return id }, unread[id])
+	unread[id]++
+	if !seen[e.EventID] {
+		seen[e.EventID] = true
+		out.Events = append(out.Events, e)
+	}
+}
+
 // add completes the events of an element and takes those whose ids are new.
 func (out *Result) add(element string, events []Event, seen map[string]bool) {
+	id := sync.OnceValue(func() string { return derived(element) }) // an element may be long and have many
 	for i := range events {
 		e := &events[i]
-		e.finish(element, i)
+		e.finish(element, id, i)
 		if !seen[e.EventID] {
 			seen[e.EventID] = true
 			out.Events = append(out.Events, *e)

@@ -31,7 +31,7 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 		Metadata     map[string]json.RawMessage `json:"metadata"`
 	}{
 		e.Type, orNull(e.Recipient), orNull(e.MessageID), e.EventID, at, orNull(string(e.RejectReason)), orNull(e.Description),
-		orNull(e.MTAResponse), orNull(e.UserAgent), orNull(e.ClickURL), e.Tags, e.Metadata,
+		orNull(e.MTAResponse), orNull(e.UserAgent), orNull(e.ClickURL), e.Tags, e.facts(),
 	})
 }
 

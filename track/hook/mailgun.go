@@ -134,6 +134,10 @@ func readMailgun(whole object, _ *Request, _ *Result) []Event {
 			e.RejectReason = ReasonOther
 		}
 	}
+	e.bounced(&refusal{
+		kind: o.text("severity"), subtype: o.text("reason"), code: status.text("enhanced-code"), final: o.text("severity") == "permanent",
+		about: e.RejectReason == ReasonSpam || e.RejectReason == ReasonUnsubscribed, // it was not sent because of what a person had said
+	})
 	if e.Type == sluice.EventRejected {
 		if e.Description == "" {
 			e.Description = o.inner("reject").text("reason")
@@ -180,6 +184,7 @@ func readMailgunForm(values url.Values) []Event {
 	}
 	e.timed(signed.text("timestamp"))
 	e.RejectReason = mailgunCode(values.Get("code"))
+	e.bounced(&refusal{code: values.Get("code"), final: true, about: e.RejectReason == ReasonSpam})
 	if headers := values.Get("message-headers"); headers != "" {
 		e.mailgunVariables(headers)
 	} else {

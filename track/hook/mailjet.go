@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/lib/jsonscan"
+	"sluice/mail"
 )
 
 // mailjetWords are the events that others call otherwise: `sent` is what the receiver has
@@ -56,9 +58,24 @@ func readMailjet(o object, _ *Request, _ *Result) []Event {
 	if comment := o.text("comment"); e.Description == "" {
 		e.Description = comment
 	}
+	e.bounced(mailjetRefusal(o))
 	e.mergeText("Payload", o.text("Payload"))
 	if id := o.text("CustomID"); id != "" {
 		e.setText("CustomID", id)
 	}
 	return unknownAs(e, o.text("event"))
+}
+
+// mailjetRefusal says what a bounce is: `hard_bounce` is true or false, and some errors
+// are not about the address.
+func mailjetRefusal(o object) *refusal {
+	text := o.text("error")
+	why := mailjetReasons[strings.ToLower(text)]
+	r := &refusal{subtype: text, blocked: blames(why), about: blames(why) || why == ReasonOther || strings.EqualFold(text, "quota exceeded")}
+	if o["hard_bounce"].Kind != jsonscan.None {
+		if r.kind, r.said = "soft_bounce", mail.BounceSoft; o.is("hard_bounce") {
+			r.kind, r.said = "hard_bounce", mail.BounceHard
+		}
+	}
+	return r
 }

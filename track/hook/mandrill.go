@@ -102,6 +102,8 @@ func readMandrill(o object, _ *Request, _ *Result) []Event {
 	if tries := msg.list("smtp_events"); e.MTAResponse == "" && len(tries) > 0 {
 		e.MTAResponse = objectOf(tries[len(tries)-1]).text("diag")
 	}
+	r := refused(name, msg.text("bounce_description"))
+	e.bounced(&r)
 	e.timed(o.text("ts"))
 	e.merge(msg.inner("metadata"))
 	return unknownAs(e, name)

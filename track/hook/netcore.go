@@ -28,7 +28,7 @@ func readNetcore(o object, _ *Request, _ *Result) []Event {
 	}
 	seconds := o.text("TIMESTAMP", "timestamp")
 	e.timed(seconds)
-	if e.EventID == "" {
+	if e.EventID == "" && e.ProviderID != "" && seconds != "" && e.Recipient != "" { // else it follows from the element
 		e.EventID = derived(e.ProviderID, name, seconds, e.Recipient, e.ClickURL)
 	}
 	for _, key := range []string{"TAGS", "tags", "category"} {
@@ -46,6 +46,8 @@ func readNetcore(o object, _ *Request, _ *Result) []Event {
 	case e.Type == sluice.EventRejected:
 		e.RejectReason = ReasonBlocked
 	}
+	r := refused(o.text("BOUNCE_TYPE", "bounce_type"), "")
+	e.bounced(&r)
 	e.netcoreMetadata(o)
 	return unknownAs(e, name)
 }

@@ -1,6 +1,9 @@
 package hook
 
-import "sluice"
+import (
+	"sluice"
+	"sluice/mail"
+)
 
 // postmarkWords are the types of bounces that others call otherwise, or not at all.
 var postmarkWords = map[string]string{
@@ -53,6 +56,9 @@ func readPostmark(o object, _ *Request, _ *Result) []Event {
 		ClickURL:     o.text("OriginalLink"),
 		Tags:         o.texts("Tag"),
 	}
+	r := refused(o.text("Type"), "")
+	r.about = r.said == mail.BounceOther && r.kind != "" // VirusNotification
+	e.bounced(&r)
 	if id := o.text("ID"); id != "" && id != "0" { // bounces have one
 		e.EventID = id
 	}

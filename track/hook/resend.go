@@ -82,10 +82,14 @@ func readResend(o object, r *Request, _ *Result) []Event {
 	}
 	switch e.Type {
 	case sluice.EventBounced:
-		e.Description = data.inner("bounce").text("message")
-		if e.RejectReason = ReasonBounced; strings.Contains(e.Description, "suppressed sending") || data.inner("bounce").text("subType") == "Suppressed" {
+		bounce := data.inner("bounce")
+		e.Description = bounce.text("message")
+		if e.RejectReason = ReasonBounced; strings.Contains(e.Description, "suppressed sending") || bounce.text("subType") == "Suppressed" {
 			e.RejectReason = ReasonBlocked
 		}
+		e.MTAResponse = strings.Join(bounce.texts("diagnosticCode"), "\n")
+		said := refused(bounce.text("type"), bounce.text("subType"))
+		e.bounced(&said)
 	case sluice.EventRejected:
 		e.Description, e.RejectReason = data.inner("suppressed").text("message"), ReasonBlocked
 	case sluice.EventFailed:

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // The headers of a signed request of SendGrid.
@@ -116,6 +117,7 @@ func readSendGrid(o object, _ *Request, _ *Result) []Event {
 		if e.Type == sluice.EventBounced {
 			e.Description = o.text("bounce_classification")
 			e.RejectReason = sendgridReasons[why]
+			e.bounced(sendgridRefusal(o))
 		}
 	}
 	for name, v := range o {
@@ -124,6 +126,17 @@ func readSendGrid(o object, _ *Request, _ *Result) []Event {
 		}
 	}
 	return unknownAs(e, o.text("event"))
+}
+
+// sendgridRefusal says what a bounce is: one for good, or, if it is `blocked`, one because
+// of the sender.
+func sendgridRefusal(o object) *refusal {
+	r := &refusal{kind: o.text("type"), subtype: o.text("bounce_classification"), code: o.text("status")}
+	r.blocked = fold(r.kind) == "blocked"
+	if fold(r.kind) == "bounce" {
+		r.said = mail.BounceHard
+	}
+	return r
 }
 
 // sendgridID returns SendGrid's name of the message. What follows its first dot differs

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -100,42 +101,47 @@ func readSESEvent(o object, id, published string) []Event {
 	default:
 		e = unknownAs(e, name)[0]
 	}
-	return perRecipient(e, recipients)
+	return perRecipient(e, recipients, refused(detail.text("bounceType"), detail.text("bounceSubType")))
 }
 
 // sesRecipient is one address that an event is about.
-type sesRecipient struct{ address, reply string }
+type sesRecipient struct{ address, reply, status string }
 
-// sesRecipients are those that the event itself names, else all of the mail.
+// sesRecipients are those that the event itself names, else all of the mail. SES sends to
+// 50 at most. One without an address is passed over.
 func sesRecipients(detail, sent object) (all []sesRecipient) {
 	for _, key := range []string{"bouncedRecipients", "complainedRecipients", "delayedRecipients"} {
-		for _, v := range detail.list(key) {
-			o := objectOf(v)
-			all = append(all, sesRecipient{o.text("emailAddress"), o.text("diagnosticCode")})
+		listed := detail.list(key)
+		for _, v := range listed {
+			if o := objectOf(v); o.text("emailAddress") != "" && len(all) < maxValues {
+				all = append(all, sesRecipient{o.text("emailAddress"), o.text("diagnosticCode"), o.text("status")})
+			}
+		}
+		if len(listed) > 0 { // it is not about the others of the mail
+			return all
 		}
 	}
 	to := detail.texts("recipients") // of a delivery
 	if len(to) == 0 {
 		to = sent.texts("destination")
 	}
-	for i := 0; i < len(to) && len(all) == i; i++ { // only where none has been named
-		all = append(all, sesRecipient{address: to[i]})
+	for _, one := range to {
+		all = append(all, sesRecipient{address: one})
 	}
 	return all
 }
 
 // perRecipient makes an event of each recipient of it; of none, one.
-func perRecipient(e Event, recipients []sesRecipient) []Event {
-	if len(recipients) == 0 {
-		return []Event{e}
-	}
-	all := make([]Event, len(recipients))
-	for i, r := range recipients {
+func perRecipient(e Event, recipients []sesRecipient, r refusal) []Event {
+	e.bound()
+	all := make([]Event, max(len(recipients), 1))
+	for i := range all {
 		all[i] = e
-		all[i].Recipient = address(r.address)
-		if r.reply != "" {
-			all[i].MTAResponse = r.reply
+		if i < len(recipients) {
+			all[i].Recipient, r.code = address(recipients[i].address), recipients[i].status
+			all[i].MTAResponse = cmp.Or(recipients[i].reply, e.MTAResponse)
 		}
+		all[i].bounced(&r)
 	}
 	return all
 }

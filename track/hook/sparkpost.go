@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // sparkpostWords are types that others call otherwise. The first open comes as `open`
@@ -12,31 +13,32 @@ import (
 var sparkpostWords = map[string]string{"initial_open": sluice.EventUnknown, "amp_initial_open": sluice.EventUnknown}
 
 // sparkpostClasses are the classes of bounces: the reason, and what it is if it is no
-// bounce.
+// bounce. Of those that are neither hard nor soft none is about the address.
 var sparkpostClasses = map[string]struct {
 	reason Reason
 	is     string
+	says   mail.BounceClass
 }{
-	"1":   {ReasonOther, ""},
-	"10":  {ReasonInvalid, ""},
-	"20":  {ReasonBounced, ""},
-	"21":  {ReasonBounced, ""},
-	"22":  {ReasonBounced, ""},
-	"23":  {ReasonBounced, ""},
-	"24":  {ReasonTimedOut, ""},
-	"25":  {ReasonBlocked, ""},
-	"30":  {ReasonBounced, ""},
-	"40":  {ReasonBounced, ""},
-	"50":  {ReasonBlocked, ""},
-	"51":  {ReasonSpam, ""},
-	"52":  {ReasonSpam, ""},
-	"53":  {ReasonOther, ""},
-	"54":  {ReasonBlocked, ""},
-	"60":  {ReasonOther, sluice.EventAutoresponded},
-	"70":  {ReasonBounced, ""},
-	"80":  {ReasonOther, sluice.EventSubscribed},
-	"90":  {ReasonUnsubscribed, sluice.EventUnsubscribed},
-	"100": {ReasonOther, sluice.EventAutoresponded},
+	"1":   {ReasonOther, "", mail.BounceOther},
+	"10":  {ReasonInvalid, "", mail.BounceHard},
+	"20":  {ReasonBounced, "", mail.BounceSoft},
+	"21":  {ReasonBounced, "", mail.BounceSoft},
+	"22":  {ReasonBounced, "", mail.BounceOther},
+	"23":  {ReasonBounced, "", mail.BounceOther},
+	"24":  {ReasonTimedOut, "", mail.BounceSoft},
+	"25":  {ReasonBlocked, "", mail.BounceOther},
+	"30":  {ReasonBounced, "", mail.BounceHard},
+	"40":  {ReasonBounced, "", mail.BounceSoft},
+	"50":  {ReasonBlocked, "", mail.BounceOther},
+	"51":  {ReasonSpam, "", mail.BounceOther},
+	"52":  {ReasonSpam, "", mail.BounceOther},
+	"53":  {ReasonOther, "", mail.BounceOther},
+	"54":  {ReasonBlocked, "", mail.BounceOther},
+	"60":  {ReasonOther, sluice.EventAutoresponded, mail.BounceOther},
+	"70":  {ReasonBounced, "", mail.BounceSoft},
+	"80":  {ReasonOther, sluice.EventSubscribed, mail.BounceOther},
+	"90":  {ReasonUnsubscribed, sluice.EventUnsubscribed, mail.BounceOther},
+	"100": {ReasonOther, sluice.EventAutoresponded, mail.BounceOther},
 }
 
 // readSparkPost reads an element: an object `msys` of events by their class. An empty one
@@ -73,6 +75,9 @@ func readSparkPostEvent(o object) []Event {
 		if known.is != "" {
 			e.Type = known.is
 		}
+		e.bounced(&refusal{kind: class, said: known.says, about: known.says == mail.BounceOther, blocked: blames(e.RejectReason)})
+	} else {
+		e.bounced(&refusal{})
 	}
 	e.merge(o.inner("rcpt_meta"))
 	return unknownAs(e, o.text("type"))
