@@ -44,10 +44,9 @@ func readBrevo(o object, _ *Request, _ *Result) []Event {
 	if strings.HasSuffix(name, "proxy_open") {
 		e.Bot = name
 	}
-	if tag := o.text("tag"); len(e.Tags) == 0 && tag != "" {
-		e.Tags = []string{tag}
-		if list, err := readObject(`{"":` + clean([]byte(tag)) + `}`); err == nil { // a JSON array in a text
-			e.Tags = list.texts("")
+	if len(e.Tags) == 0 {
+		for _, tag := range o.texts("tag") { // one, an array, or an array in a text
+			e.Tags = append(e.Tags, listText(tag)...)
 		}
 	}
 	r := refused(name, "")

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	netmail "net/mail"
 	"slices"
@@ -189,7 +190,7 @@ func (e *Event) bound() {
 	e.MessageID = cmp.Or(ownSend(e.metadata), nameUpTo(e.MessageID, MaxMessageIDBytes), e.ProviderID)
 	e.Description = textUpTo(e.Description, MaxTextBytes)
 	e.UserAgent = lineUpTo(e.UserAgent, MaxUserAgentBytes)
-	e.ClickURL = lineUpTo(e.ClickURL, MaxURLBytes)
+	e.ClickURL = urlUpTo(e.ClickURL)
 	e.Bot = lineUpTo(e.Bot, MaxTagBytes)
 	e.boundTags()
 	e.boundMetadata()
@@ -279,6 +280,27 @@ func textUpTo(s string, most int) string {
 // or of a log.
 func lineUpTo(s string, most int) string {
 	return strings.TrimSpace(cut(s, most, func(r rune) bool { return !unicode.IsControl(r) }))
+}
+
+// urlUpTo holds a URL to its bound, and is it byte for byte otherwise. Control characters
+// become escapes (RFC 3986, 2.1): they could begin a line, and without them it would be
+// another URL.
+func urlUpTo(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		text := string(r)
+		if unicode.IsControl(r) {
+			text = ""
+			for _, c := range []byte(string(r)) {
+				text += fmt.Sprintf("%%%02X", c)
+			}
+		}
+		if b.Len()+len(text) > MaxURLBytes {
+			break
+		}
+		b.WriteString(text)
+	}
+	return b.String()
 }
 
 // nameUpTo is a text that names something, without white space around it. One that is too

@@ -103,11 +103,10 @@ type reader func(o object, r *Request, out *Result) []Event
 // parseJSON is the Parse of a provider that posts an array of elements, or one element.
 func parseJSON(read reader) func(*Request) (Result, error) {
 	return func(r *Request) (Result, error) {
-		var out Result
 		if err := checkBody(r); err != nil {
-			return out, err
+			return Result{}, err
 		}
-		return out, out.readAll(clean(r.Body), r, read)
+		return readAll(clean(r.Body), r, read)
 	}
 }
 
@@ -127,17 +126,22 @@ func tooMany(n int) error {
 	return fmt.Errorf("read the body: it has %d events or more, the limit is %d", n, MaxElements)
 }
 
-// readAll reads a text that was cleaned: an array, or one element.
-func (out *Result) readAll(text string, r *Request, read reader) error {
+// readAll reads a text that was cleaned: an array, one element, or one a line. Of a body
+// with too many nothing is taken.
+func readAll(text string, r *Request, read reader) (out Result, err error) {
 	text = strings.TrimSpace(text)
-	elements := []string{text}
+	var elements []string
 	switch {
 	case strings.HasPrefix(text, "["):
 		if elements = split(text, MaxElements); len(elements) > MaxElements {
-			return tooMany(len(elements))
+			return out, tooMany(len(elements))
 		}
 	case !strings.HasPrefix(text, "{"):
-		return errNotJSON
+		return out, errNotJSON
+	default:
+		if elements = objectLines(text); len(elements) > MaxElements {
+			return out, tooMany(len(elements))
+		}
 	}
 	seen, unread, count := make(map[string]bool), make(map[string]int), 0
 	for _, element := range elements {
@@ -146,16 +150,34 @@ func (out *Result) readAll(text string, r *Request, read reader) error {
 			out.unreadable(element, unread, seen)
 			count++
 		} else {
-			events := read(o, r, out)
+			events := read(o, r, &out)
 			if count += len(events); count <= MaxElements {
 				out.add(element, events, seen)
 			}
 		}
 		if count > MaxElements {
-			return tooMany(count)
+			return Result{}, tooMany(count)
 		}
 	}
-	return nil
+	return out, nil
+}
+
+// objectLines returns the lines of a text that has an object in each, as queues and
+// functions save what they were given, else the text. It returns no more than
+// MaxElements+1.
+func objectLines(text string) (all []string) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if !strings.HasPrefix(line, "{") || !strings.HasSuffix(line, "}") && len(all) == 0 {
+			return []string{text} // lines of one object
+		}
+		if all = append(all, line); len(all) > MaxElements {
+			break
+		}
+	}
+	return all
 }
 
 // unreadable takes an element that cannot be read. Two with one text are two: nobody

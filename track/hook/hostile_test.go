@@ -105,6 +105,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"mandrill", strings.Repeat("x", MaxBodyBytes+1), "the limit is 16777216"},
 		{"sparkpost", "[" + strings.Repeat("{},", MaxElements) + "{}]", "events or more, the limit is 10000"},
 		{"ses", "[" + manyRecipients.String() + "{}]", "events or more, the limit is 10000"},
+		{"ses", strings.Repeat("{}\n", MaxElements+1), "it has 10001 events or more, the limit is 10000"},
 		{"postmark", "", "neither a JSON object nor an array"},
 		{"postmark", "event=x", "neither a JSON object nor an array"},
 		{"ses", `"text"`, "neither a JSON object nor an array"},
@@ -112,7 +113,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"mailgun", strings.Repeat("a&", maxFields), "more than 1000 fields"},
 		{"mailgun", "--\nx", "no boundary"},
 		{"mailgun", "--" + strings.Repeat("b", 71) + "\nx", "no boundary"},
-		{"mandrill", "mandrill_events=%zz", "read the form: invalid URL escape"},
+		{"mandrill", "mandrill_events=%zz", "neither a JSON object nor an array"},
 		{"mandrill", "mandrill_events=7", "neither a JSON object nor an array"},
 	} {
 		p, err := Find(tt.provider)

@@ -42,19 +42,18 @@ func verifyMandrill(_ context.Context, r *Request, a *Access) error {
 
 // parseMandrill reads a form whose field mandrill_events is an array, or that array.
 func parseMandrill(r *Request) (Result, error) {
-	var out Result
 	if err := checkBody(r); err != nil {
-		return out, err
+		return Result{}, err
 	}
 	text := clean(r.Body)
 	if body := bytes.TrimSpace(r.Body); !bytes.HasPrefix(body, []byte("[")) && !bytes.HasPrefix(body, []byte("{")) {
 		values, err := form(r.Body)
 		if err != nil {
-			return out, err
+			return Result{}, err
 		}
 		text = clean([]byte(values.Get("mandrill_events")))
 	}
-	return out, out.readAll(text, r, readMandrill)
+	return readAll(text, r, readMandrill)
 }
 
 // mandrillReasons are of events, and of the state of an address that was not mailed.

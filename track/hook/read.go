@@ -149,6 +149,17 @@ func (o object) text(names ...string) string {
 	return ""
 }
 
+// joined returns the texts of members, those that are there, with colons between them.
+func (o object) joined(names ...string) string {
+	var all []string
+	for _, name := range names {
+		if s := o.text(name); s != "" {
+			all = append(all, s)
+		}
+	}
+	return strings.Join(all, ": ")
+}
+
 func textOf(v jsonscan.Value) string {
 	if v.Kind == jsonscan.String || v.Kind == jsonscan.Number {
 		return v.Text()
@@ -187,21 +198,64 @@ func (o object) texts(name string) (all []string) {
 	return all
 }
 
+// listText returns the texts of a JSON array in a text. What is none is one text.
+func listText(text string) []string {
+	if o, err := readObject(`{"":` + clean([]byte(text)) + `}`); err == nil && o[""].Kind == jsonscan.Array {
+		return o.texts("")
+	}
+	return []string{text}
+}
+
 // form reads a body that is a form, application/x-www-form-urlencoded or
-// multipart/form-data. Which one it is, and the boundary (RFC 2046, 5.1.1), are seen by
-// the body itself. Files in it are left out.
+// multipart/form-data. Which one it is, and the boundary, are seen by the body itself:
+// lines may stand before the first boundary (RFC 2046, 5.1.1). Files in it are left out.
 func form(body []byte) (url.Values, error) {
-	if body = bytes.TrimLeft(body, "\r\n\t "); bytes.HasPrefix(body, []byte("--")) {
-		return multipartForm(body)
+	if parts := fromBoundary(body); parts != nil {
+		return multipartForm(parts)
 	}
 	if n := bytes.Count(body, []byte{'&'}); n >= maxFields {
 		return nil, fmt.Errorf("read the form: it has more than %d fields", maxFields)
 	}
-	values, err := url.ParseQuery(string(bytes.TrimSpace(body)))
-	if err != nil {
-		return nil, fmt.Errorf("read the form: %w", err)
+	values := url.Values{}
+	for field := range strings.SplitSeq(string(bytes.TrimSpace(body)), "&") {
+		if name, value, _ := strings.Cut(field, "="); field != "" {
+			values.Add(formText(name), formText(value))
+		}
 	}
 	return values, nil
+}
+
+// formText decodes a name or value of a form as browsers do (WHATWG URL, 5.1). What is no
+// escape stays as it is, and a semicolon is a character.
+func formText(s string) string {
+	s = strings.ReplaceAll(s, "+", " ")
+	if !strings.Contains(s, "%") {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// fromBoundary returns a body from its first line on that begins with two hyphens, or nil
+// if there is none.
+func fromBoundary(body []byte) []byte {
+	if body = bytes.TrimLeft(body, "\r\n\t "); bytes.HasPrefix(body, []byte("--")) {
+		return body
+	}
+	if at := bytes.Index(body, []byte("\n--")); at >= 0 {
+		return body[at+1:]
+	}
+	return nil
 }
 
 // maxBoundaryBytes is RFC 2046, 5.1.1.

@@ -140,15 +140,16 @@ func sendgridRefusal(o object) *refusal {
 }
 
 // sendgridID returns SendGrid's name of the message. What follows its first dot differs
-// between the events of one message. Older ones begin with the name of a machine, and
-// name nothing without the rest.
+// between the events of one message. Older ones begin with the name of a machine, such as
+// filter0001, which names nothing without the rest; in later ones time and number follow
+// it before the dot (filterdrecv-p3-...).
 func sendgridID(o object) string {
 	whole := o.text("sg_message_id")
 	id, _, _ := strings.Cut(whole, ".")
-	if other := o.text("smtp-id"); other != "" && (id == "" || strings.HasPrefix(id, "filter")) {
-		return other
-	}
-	if strings.HasPrefix(id, "filter") {
+	switch {
+	case whole == "":
+		return o.text("smtp-id") // which not all events of a message have
+	case strings.HasPrefix(id, "filter") && !strings.Contains(id, "-"):
 		return whole
 	}
 	return id

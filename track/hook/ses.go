@@ -36,7 +36,10 @@ func readSES(o object, _ *Request, out *Result) []Event {
 	case kind == snsNotification:
 		return readNotification(o, out)
 	}
-	return readSESEvent(o, "", "")
+	if o.text("source") == "aws.ses" { // EventBridge has passed it on
+		return readSESEvent(o.inner("detail"), o.text("id"), o.text("time"), out)
+	}
+	return readSESEvent(o, "", "", out)
 }
 
 // snsTest is what SES publishes when a topic is set as the destination of its events.
@@ -52,8 +55,12 @@ func readNotification(o object, out *Result) []Event {
 	if err != nil {
 		return []Event{{Type: sluice.EventUnknown, EventID: o.text("MessageId"), Description: message}}
 	}
-	return readSESEvent(inner, o.text("MessageId"), o.text("Timestamp"))
+	return readSESEvent(inner, o.text("MessageId"), o.text("Timestamp"), out)
 }
+
+// sesSubscribed is what SES publishes when a topic is set for the notifications of an
+// identity.
+const sesSubscribed = "AmazonSnsSubscriptionSucceeded"
 
 // sesDetails are the members with what an event says, where they are not the name of
 // the event in lower case.
@@ -61,8 +68,12 @@ var sesDetails = map[string]string{"Rendering Failure": "failure", "RenderingFai
 
 // readSESEvent reads an event of SES: an event of its recipients. published is when SNS
 // published it.
-func readSESEvent(o object, id, published string) []Event {
+func readSESEvent(o object, id, published string, out *Result) []Event {
 	name := o.text("eventType", "notificationType")
+	if name == sesSubscribed {
+		out.Notes = append(out.Notes, lineUpTo("SES says that it publishes notifications: "+o.text("message"), MaxTextBytes))
+		return nil
+	}
 	key, ok := sesDetails[name]
 	if !ok {
 		key = strings.ToLower(name)
@@ -83,9 +94,9 @@ func readSESEvent(o object, id, published string) []Event {
 	recipients := sesRecipients(detail, sent)
 	switch name {
 	case "Bounce":
-		e.Description, e.RejectReason = detail.text("bounceType")+": "+detail.text("bounceSubType"), ReasonBounced
+		e.Description, e.RejectReason = detail.joined("bounceType", "bounceSubType"), ReasonBounced
 	case "Complaint":
-		e.Description, e.RejectReason = detail.text("complaintFeedbackType"), ReasonSpam
+		e.Description, e.RejectReason = detail.joined("complaintFeedbackType", "complaintSubType"), ReasonSpam
 	case "Delivery":
 		e.MTAResponse = detail.text("smtpResponse")
 	case "DeliveryDelay":
@@ -148,9 +159,12 @@ func perRecipient(e Event, recipients []sesRecipient, r refusal) []Event {
 
 // sesTags takes the tags of the mail. Those of our transport are tags, and name the
 // send; others are metadata. SES's own begin with `ses:` and are left out. Mail by SMTP
-// may have headers instead.
+// may have headers instead, and notifications have no tags but in such a header.
 func (e *Event) sesTags(sent object) {
 	tags := sent.inner("tags")
+	if len(tags) == 0 {
+		tags = headerTags(sent.list("headers"))
+	}
 	for name := range tags {
 		values := tags.texts(name)
 		if strings.HasPrefix(name, "ses:") || len(values) == 0 {
@@ -173,6 +187,24 @@ func (e *Event) sesTags(sent object) {
 	e.headers(sent.list("headers"))
 }
 
+// headerTags are the tags in the header of a mail by which it was sent with them:
+// `name=value, name=value`.
+func headerTags(all []jsonscan.Value) object {
+	var e Event
+	for _, v := range all {
+		o := objectOf(v)
+		if !strings.EqualFold(o.text("name"), "X-SES-MESSAGE-TAGS") {
+			continue
+		}
+		for tag := range strings.SplitSeq(o.text("value"), ",") {
+			if name, value, ok := strings.Cut(tag, "="); ok && len(e.metadata) < maxMembers {
+				e.setText(strings.TrimSpace(name), strings.TrimSpace(value))
+			}
+		}
+	}
+	return e.metadata
+}
+
 // headers takes tags and metadata of a mail's headers: X-Tag, X-Tags (a JSON array) and
 // X-Metadata (a JSON object).
 func (e *Event) headers(all []jsonscan.Value) {
@@ -183,9 +215,7 @@ func (e *Event) headers(all []jsonscan.Value) {
 		case "x-tag":
 			e.Tags = append(e.Tags, value)
 		case "x-tags":
-			if list, err := readObject(`{"":` + clean([]byte(value)) + `}`); err == nil {
-				e.Tags = append(e.Tags, list.texts("")...)
-			}
+			e.Tags = append(e.Tags, listText(value)...)
 		case "x-metadata":
 			if o, err := readObject(clean([]byte(value))); err == nil {
 				e.merge(o)
