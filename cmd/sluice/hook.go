@@ -11,8 +11,8 @@ import (
 // hookLong has a line of providers, which the table knows.
 var hookLong = `
 Reads what a mail provider posts about mail (its webhook), and prints the events in it, one
-JSON object a line. The body is standard input, or FILE: JSON, or a form as it was posted.
-It reads nothing else, changes nothing, and checks no signature.
+JSON object a line. The body is standard input, or FILE: JSON, an object a line, or a form
+as it was posted. It reads nothing else, changes nothing, and checks no signature.
 
     sluice hook parse sendgrid body.json
     curl -s https://example.com/saved-body | sluice hook parse mailgun
@@ -23,6 +23,7 @@ A line has type, recipient, message_id, event_id, time, reject_reason, descripti
 mta_response, user_agent, click_url, tags and metadata. What the provider does not say is
 null; of tags it is [], of metadata {}. time is UTC with milliseconds. event_id is never
 null: without one of the provider it follows from the element, so a repeat has the same.
+Of a bounce metadata has bounce_class (hard, soft, block, other) and, where known, status.
 A type that is not known, and an element that cannot be read, is an event "unknown", with
 its text as description. A request of SNS to confirm a subscription has no event: it is
 said on standard error.

@@ -28,6 +28,8 @@ func TestHookParse(t *testing.T) {
 {"type":"unknown","recipient":null,"message_id":null,"event_id":"ee100f4ef2306f72cdd5b5402bba7f2b","time":null,"reject_reason":null,"description":"{\"event\":","mta_response":null,"user_agent":null,"click_url":null,"tags":[],"metadata":{}}
 `, ""},
 		{[]string{"ses", write("sns.json", `{"Type":"SubscriptionConfirmation","TopicArn":"arn:aws:sns:eu-west-1:123456789012:t","Token":"x"}`)}, exitOK, "", "SNS asks to confirm the subscription to the topic arn:aws:sns:eu-west-1:123456789012:t\n"},
+		{[]string{"netcore", write("bounce.json", `{"EVENT":"bounced","EMAIL":"a@x.io","TRANSID":"t","TIMESTAMP":1761285600,"BOUNCE_TYPE":"HARDBOUNCE","RESPONSE":"550 5.1.1 none"}`)}, exitOK, `{"type":"bounced","recipient":"a@x.io","message_id":"t","event_id":"20348c5b19c53904abf23213066aa848","time":"2025-10-24T06:00:00.000Z","reject_reason":"bounced","description":null,"mta_response":"550 5.1.1 none","user_agent":null,"click_url":null,"tags":[],"metadata":{"bounce_class":"hard","bounce_type":"HARDBOUNCE","status":"5.1.1"}}
+`, ""},
 		{[]string{"mandrill", write("form.txt", "mandrill_events=%5B%5D")}, exitOK, "", ""},
 		{[]string{"postmark", write("none.txt", "hello")}, exitFailed, "", "hook parse postmark: read the body: it is neither a JSON object nor an array"},
 		{[]string{"sendgird", sendgrid}, exitUsage, "", "unknown provider \"sendgird\""},
