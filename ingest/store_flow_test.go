@@ -403,7 +403,7 @@ func TestDatabaseIsDown(t *testing.T) {
 	b.must(server.Kill())
 	pushOutage(b, n)
 	b.eventually("followers have failed", func() bool {
-		return e.log.has("follower failed", "follower=store") && e.log.has("follower failed", "follower=table:rows")
+		return e.log.has("the database does not answer", "follower=store") && e.log.has("follower failed", "follower=table:rows")
 	})
 	if k := b.doInt("LLEN", "rows") + b.doInt("LLEN", "q") + heldElements(b); k < n {
 		b.Fatalf("%d elements are left in Redis, want at least the %d of one list", k, n)

@@ -41,7 +41,7 @@ func (s *StoreFollower) outlast(fetch context.Context, partition int, failed err
 		s.Stats.Failed(StoreRole, errors.Join(failed, err), s.Clock.Now())
 		if err.Error() != told {
 			told = err.Error()
-			s.Log.Warn("the database does not answer: what the logs have waits to be stored, and mail is still queued", "failed", failed, "error", err)
+			s.Log.Warn("the database does not answer: what the logs have waits to be stored, and mail is still queued", "follower", StoreRole, "failed", failed, "error", err)
 		}
 		if sluice.Pause(fetch, sluice.Rest(time.Now(), outlastEvery)) != nil {
 			return failed
