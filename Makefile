@@ -8,19 +8,22 @@ BUILD    = CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VE
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# The bounds of one run. All of `make test` stays below 25 minutes on 2 cores.
+# The bounds of one run. All of `make test` stays below 20 minutes on 2 cores.
 TEST_TIMEOUT  := 30m
 TEST_AT_ONCE  := 3
+CHAOS_AT_ONCE := 2
 CHAOS_TIMEOUT := 30m
 KILLS         := 200
 ROUNDS        := 500
 ROUNDS_FILE   := $(CURDIR)/chaos-rounds.txt
 AT_ONCE       := 3
+REDIS         :=
+BASE          :=
 FUZZ_SECONDS  := 20
 BENCH_ARGS    :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint chaos chaos-rounds bench fuzz deps deps-test clean
+.PHONY: help run build web web-check pictures test test-engines lint chaos chaos-rounds bench fuzz deps deps-test clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,31 +35,56 @@ build: ## build bin/sluice and bin/sluice-bench
 	$(BUILD) -o $(BIN) ./cmd/sluice
 	$(BUILD) -o $(BIN)-bench ./cmd/sluice-bench
 
+web: ## build the dashboard: web/dist, which is committed
+	@scripts/build-web.sh
+
+web-check: deps-test ## fail if web/dist is not what `make web` builds
+	@scripts/build-web.sh --check
+
+pictures: build deps-test ## make docs/pictures of the demo, in the browser of the tests
+	@scripts/pictures.sh ./$(BIN) docs/pictures
+
 # SQLite is C in the form of Go, used by one goroutine at a time: watched by the
 # race detector it takes four times as long, and tells nothing. Only this package:
 # one with generic code would hand its unwatched copies to all others.
 RACE_BUT := -gcflags=modernc.org/sqlite/lib=-race=false
 
+# The packages whose tests take longest, which begin first: none of them runs alone
+# at the end.
+LONGEST := ./cmd/sluice ./ingest ./mail/spool ./store/sqlstore ./journey/run ./engine ./flow ./api
+
 # The crash suite runs without the race detector: it starts the built program
 # again and again, and a detector in the test would only watch the test. It runs
-# beside the other tests, and TEST_AT_ONCE packages of these run at once: most of
-# them wait more than they compute.
-test: deps-test lint ## lint, then every test against real servers, with the race detector
-	@go test -race $(RACE_BUT) -p $(TEST_AT_ONCE) -timeout $(TEST_TIMEOUT) $$(go list ./... | grep -v /chaos) & tests=$$!; \
-	go test -count=1 -timeout $(CHAOS_TIMEOUT) ./test/chaos; chaos=$$?; \
+# beside the other tests, CHAOS_AT_ONCE of its tests at once, and TEST_AT_ONCE
+# packages of these: most of them wait more than they compute. go vet has looked
+# at all of them before.
+test: deps-test lint web-check ## lint, then every test against real servers, with the race detector
+	@go test -race -vet=off $(RACE_BUT) -p $(TEST_AT_ONCE) -timeout $(TEST_TIMEOUT) $(LONGEST) $$(go list ./... | grep -v /chaos) & tests=$$!; \
+	CGO_ENABLED=0 go test -vet=off -count=1 -parallel $(CHAOS_AT_ONCE) -timeout $(CHAOS_TIMEOUT) ./test/chaos; chaos=$$?; \
 	wait $$tests && exit $$chaos
 
+test-engines: deps-test ## the set-ups of docs/scale.md, with how long a failover takes in each; Redis's on Valkey too
+	go test -count=1 -v -p 1 -timeout $(TEST_TIMEOUT) -run 'Cluster|Sentinel|Galera|SeveralHosts|DialOfWrong|Standby' ./test/servers ./flow ./store/sqlstore ./engine
+	@set -e; for set_up in -redis=sentinel -redis=replicas -base=galera -kind=standby; do \
+		go test ./test/chaos -count=1 -timeout 20m -run 'TestRounds$$' -args $$set_up; \
+	done
+	@set -e; valkey=$$(scripts/install-deps.sh --valkey); PATH="$$valkey:$$PATH" go test -count=1 -v -p 1 -timeout $(TEST_TIMEOUT) -run 'Cluster|Sentinel|Replicas|DialOfWrong' ./test/servers ./flow ./engine
+
+# Without cgo, as the program is built: what is compiled for it is not compiled again
+# for the crash suite.
 lint: ## gofmt, go vet, staticcheck with every check: see CONTRIBUTING.md
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
-	go vet ./...
-	go run $(STATICCHECK) -checks all ./...
+	CGO_ENABLED=0 go vet ./...
+	CGO_ENABLED=0 go run $(STATICCHECK) -checks all ./...
 
 chaos: deps ## the long crash suite: KILLS (200) kills at random instants
 	go test ./test/chaos -count=1 -timeout 120m -args -kills=$(KILLS)
 
-# Goes on after the rounds that the file has, so it may be ended at any time.
+# Goes on after the rounds that the file has, so it may be ended at any time. REDIS (one,
+# cluster, replicas, sentinel) and BASE (mariadb, postgres, sqlite, galera) choose what a
+# seed chooses otherwise.
 chaos-rounds: deps ## ROUNDS (500) rounds of faults, noted in ROUNDS_FILE; AT_ONCE (3) side by side
-	go test ./test/chaos -count=1 -timeout 24h -run 'TestRounds$$' -args -rounds=$(ROUNDS) -rounds-file=$(ROUNDS_FILE) -at-once=$(AT_ONCE)
+	go test ./test/chaos -count=1 -timeout 24h -run 'TestRounds$$' -args -rounds=$(ROUNDS) -rounds-file=$(ROUNDS_FILE) -at-once=$(AT_ONCE) -redis=$(REDIS) -base=$(BASE)
 
 bench: deps-test build ## measure this machine: small benchmarks, then the program's own
 	go test -run '^$$' -bench . -benchmem ./...

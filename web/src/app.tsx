@@ -1,0 +1,158 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { DropdownMenu } from "radix-ui";
+import { lazy, Suspense, useEffect, type ReactNode } from "react";
+import { Link, Redirect, Route, Switch, useLocation } from "wouter";
+import { LiveProvider, useLiveState } from "./live";
+import { SessionProvider, useSession, useSessionQuery, useSignOut } from "./api/session";
+import { Logo } from "./logo";
+import { DeadLetters } from "./pages/dead";
+import { Setup, SignIn } from "./pages/gate";
+import { JourneyPage, Journeys } from "./pages/journeys";
+import { Mailbox, MailboxMail } from "./pages/mailbox";
+import { Doubts, MessagePage, Messages } from "./pages/messages";
+import { Overview } from "./pages/overview";
+import { People, Person } from "./pages/people";
+import { Reactions } from "./pages/reactions";
+import { Settings } from "./pages/settings";
+import { Suppressions } from "./pages/suppressions";
+import { Badge, Bones, Button, Empty, Problem } from "./ui";
+
+const Series = lazy(() => import("./pages/series"));
+const Design = lazy(() => import("./pages/design"));
+
+// The pages, each with its path, in the order of the menu. A page of another part comes
+// in as a row here and a Route below.
+const menu: [string, string, string?][] = [
+  ["/", "Overview"],
+  ["/people", "People"],
+  ["/messages", "Messages"],
+  ["/reactions", "Reactions"],
+  ["/mailbox", "Mailbox"],
+  ["/suppressions", "Suppressions"],
+  ["/dead-letters", "Dead letters"],
+  ["/series", "Series"],
+  ["/journeys", "Journeys"],
+  ["/settings", "Settings", "accounts:manage"],
+];
+
+const isHere = (href: string, here: string) => (href === "/" ? here === "/" : here === href || here.startsWith(`${href}/`)) || (href === "/messages" && here === "/doubts");
+
+function Menu() {
+  const [here] = useLocation();
+  const { permissions } = useSession();
+  return (
+    <nav className="nav" aria-label="Pages">
+      {menu.filter(([, , permission]) => !permission || permissions.includes(permission)).map(([href, text]) => (
+        <Link key={href} href={href} aria-current={isHere(href, here) ? "page" : undefined}>{text}</Link>
+      ))}
+    </nav>
+  );
+}
+
+function Health() {
+  const { overview, error, stale } = useLiveState();
+  if (error || stale) return <Badge tone="bad">no answer</Badge>;
+  if (!overview) return <Badge>connecting</Badge>;
+  if (!overview.ready) return <Badge tone="bad">not ready</Badge>;
+  return overview.warnings.length > 0 ? <Badge tone="warn">{overview.warnings.length === 1 ? "1 warning" : `${overview.warnings.length} warnings`}</Badge> : <Badge tone="good">all well</Badge>;
+}
+
+function SmallMenu() {
+  const [here] = useLocation();
+  const { name, permissions } = useSession();
+  const signOut = useSignOut();
+  return (
+    <header className="topbar">
+      <Link href="/" className="brand"><Logo /> Sluice</Link>
+      <div className="rowx">
+        <Health />
+        <DropdownMenu.Root modal={false}>
+          <DropdownMenu.Trigger asChild><Button>Menu</Button></DropdownMenu.Trigger>
+          <DropdownMenu.Portal>
+            <DropdownMenu.Content className="menu" align="end" sideOffset={4}>
+              {menu.filter(([, , p]) => !p || permissions.includes(p)).map(([href, text]) => (
+                <DropdownMenu.Item key={href} asChild><Link href={href} aria-current={isHere(href, here) ? "page" : undefined}>{text}</Link></DropdownMenu.Item>
+              ))}
+              <DropdownMenu.Item onSelect={() => void signOut()}>Sign out {name}</DropdownMenu.Item>
+            </DropdownMenu.Content>
+          </DropdownMenu.Portal>
+        </DropdownMenu.Root>
+      </div>
+    </header>
+  );
+}
+
+function Shell({ children }: { children: ReactNode }) {
+  const session = useSession();
+  const signOut = useSignOut();
+  const [here] = useLocation();
+  useEffect(() => {
+    const page = menu.findLast(([href]) => isHere(href, here));
+    document.title = page && page[1] !== "Overview" ? `${page[1]} · Sluice` : "Sluice";
+  }, [here]);
+  return (
+    <>
+      <a className="skip" href="#main">Skip to the page</a>
+      <div className="shell">
+        <header className="side">
+          <Link href="/" className="brand"><Logo /> Sluice</Link>
+          <Menu />
+          <div className="side-foot">
+            <div><Health /></div>
+            <div className="small wrap">{session.name}<br /><span className="muted">{session.role}</span></div>
+            <div><Button className="small" onClick={() => void signOut()}>Sign out</Button></div>
+            <div className="small muted clip">{session.version}</div>
+          </div>
+        </header>
+        <div>
+          <SmallMenu />
+          <main id="main" className="main" tabIndex={-1}><Suspense fallback={<Bones />}>{children}</Suspense></main>
+        </div>
+      </div>
+    </>
+  );
+}
+
+export function App() {
+  const query = useSessionQuery();
+  const [here] = useLocation();
+  const client = useQueryClient();
+  if (here === "/setup" && !query.data?.signed_in) return <Setup />;
+  if (query.data === undefined) {
+    return <main className="gate"><div className="gate-box">{query.error ? <Problem error={query.error} retry={() => void query.refetch()} /> : <Bones rows={2} />}</div></main>;
+  }
+  if (!query.data.signed_in) {
+    if (here !== "/sign-in") return <Redirect to={here === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(here)}`} replace />;
+    return <SignIn setup={query.data.setup} />;
+  }
+  return (
+    <SessionProvider session={query.data}>
+      <LiveProvider onSignedOut={() => void client.invalidateQueries({ queryKey: ["session"] })}>
+        <Shell>
+          <Switch>
+            <Route path="/" component={Overview} />
+            <Route path="/sign-in"><Redirect to="/" replace /></Route>
+            <Route path="/setup"><Redirect to="/" replace /></Route>
+            <Route path="/people" component={People} />
+            <Route path="/people/:id">{({ id }) => <Person key={id} id={id} />}</Route>
+            <Route path="/messages" component={Messages} />
+            <Route path="/messages/:id">{({ id }) => <MessagePage key={id} id={id} />}</Route>
+            <Route path="/doubts" component={Doubts} />
+            <Route path="/reactions" component={Reactions} />
+            <Route path="/mailbox" component={Mailbox} />
+            <Route path="/mailbox/:number">{({ number }) => <MailboxMail key={number} number={number} />}</Route>
+            <Route path="/suppressions" component={Suppressions} />
+            <Route path="/dead-letters" component={DeadLetters} />
+            <Route path="/series"><Series /></Route>
+            <Route path="/journeys" component={Journeys} />
+            <Route path="/journeys/:id">{({ id }) => <JourneyPage key={id} id={id} />}</Route>
+            <Route path="/settings"><Redirect to="/settings/accounts" replace /></Route>
+            <Route path="/settings/:part">{({ part }) => <Settings part={part} />}</Route>
+            <Route path="/design"><Design /></Route>
+            <Route><Empty title="There is no such page" /></Route>
+          </Switch>
+        </Shell>
+      </LiveProvider>
+    </SessionProvider>
+  );
+}

@@ -1,0 +1,35 @@
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { ApiError } from "./api/client";
+import { App } from "./app";
+import "uplot/dist/uPlot.min.css";
+import "./styles.css";
+
+// The one style that a library makes while it runs has the nonce of this page's policy:
+// it keeps what is behind a dialog from being scrolled. get-nonce reads it under this name.
+const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content;
+Object.assign(globalThis, { __webpack_nonce__: nonce });
+
+const client = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 5_000,
+      // What the server refuses, it refuses again.
+      retry: (failures, error) => failures < 2 && !(error instanceof ApiError && error.status >= 400 && error.status < 500),
+    },
+  },
+});
+
+client.getQueryCache().subscribe((event) => {
+  const error: unknown = event.query.state.error;
+  if (event.type === "updated" && error instanceof ApiError && error.status === 401) void client.invalidateQueries({ queryKey: ["session"] });
+});
+
+createRoot(document.getElementById("root")!).render(
+  <StrictMode>
+    <QueryClientProvider client={client}>
+      <App />
+    </QueryClientProvider>
+  </StrictMode>,
+);

@@ -1,0 +1,81 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "wouter";
+import { call, get, type Schema } from "../api/client";
+import { useMay } from "../api/session";
+import { count, share, when, words } from "../format";
+import { Button, Confirm, Empty, Loaded, Panel, PageHead, State, Table, Text, type Column } from "../ui";
+
+type Journey = Schema<"Journey">;
+type Full = Schema<"JourneyInFull">;
+type Step = NonNullable<Full["counts"]>["steps"][number];
+
+const columns: Column<Journey>[] = [
+  { header: "Name", accessorKey: "name", cell: (c) => <Link href={`/journeys/${c.row.original.id}`}><Text of={c.row.original.name} /></Link> },
+  { header: "Status", accessorKey: "status", cell: (c) => <State of={c.row.original.status} /> },
+  { header: "Version", accessorKey: "version", meta: { num: true, hideSmall: true }, cell: (c) => c.row.original.version || <span className="muted">none</span> },
+  { header: "Changed", accessorKey: "updated", meta: { num: true, hideSmall: true }, cell: (c) => <span className="nowrap muted">{when(c.row.original.updated)}</span> },
+];
+
+export function Journeys() {
+  const query = useQuery({ queryKey: ["journeys"], queryFn: () => get("/v1/journeys") });
+  return (
+    <>
+      <PageHead title="Journeys" />
+      <Panel pad={false}>
+        <Loaded query={query}>{({ journeys }) => <Table label="Journeys" columns={columns} rows={journeys} keyOf={(j) => j.id} empty={<Empty title="No journeys yet">Write one in YAML, and put it here with: sluice journey apply FILE</Empty>} />}</Loaded>
+      </Panel>
+    </>
+  );
+}
+
+function stepColumns(most: number): Column<Step>[] {
+  const num = (header: string, key: keyof Step, hideSmall = false): Column<Step> => ({ header, accessorFn: (s) => s[key], id: String(key), meta: { num: true, hideSmall }, cell: (c) => count(Number(c.row.original[key] ?? 0)) });
+  return [
+    { header: "Step", accessorKey: "step", enableSorting: false },
+    { header: "", id: "bar", enableSorting: false, meta: { hideSmall: true }, cell: (c) => <div className="bar-track" aria-hidden>{c.row.original.entered > 0 && <div className="bar" style={{ width: `${most > 0 ? (c.row.original.entered / most) * 100 : 0}%` }} />}</div> },
+    num("Entered", "entered"), num("Waiting", "waiting"), num("Passed", "passed", true), num("Exited", "exited", true), num("Mails", "sent"),
+    { header: "Opened", id: "opened", accessorFn: (s) => s.opened, meta: { num: true, hideSmall: true }, cell: (c) => (c.row.original.sent > 0 ? <>{count(c.row.original.opened)} <span className="muted">{share(c.row.original.opened, c.row.original.sent)}</span></> : "–") },
+    { header: "Clicked", id: "clicked", accessorFn: (s) => s.clicked, meta: { num: true, hideSmall: true }, cell: (c) => (c.row.original.sent > 0 ? <>{count(c.row.original.clicked)} <span className="muted">{share(c.row.original.clicked, c.row.original.sent)}</span></> : "–") },
+  ];
+}
+
+export function JourneyPage({ id }: { id: string }) {
+  const may = useMay("journeys:write");
+  const client = useQueryClient();
+  const query = useQuery({ queryKey: ["journeys", id], queryFn: () => get("/v1/journeys/{id}", { params: { id } }), refetchInterval: 3_000 });
+  const set = async (path: "/v1/journeys/{id}/pause" | "/v1/journeys/{id}/resume") => {
+    await call("post", path, { params: { id } });
+    await client.invalidateQueries({ queryKey: ["journeys"] });
+  };
+  return (
+    <Loaded query={query} rows={8}>
+      {(j) => {
+        const steps = j.counts?.steps ?? [];
+        const conversions = Object.entries(j.counts?.conversions ?? {});
+        const entered = (j.counts?.control ?? 0) + (steps[0]?.entered ?? 0);
+        return (
+          <>
+            <PageHead title={<><Text of={j.name} /> <State of={j.status} /></>}>
+              {may && j.status === "live" && <Confirm title={`Pause ${j.name}?`} action="Pause" act={() => set("/v1/journeys/{id}/pause")} trigger={<Button>Pause</Button>}>Nobody moves and nobody is let in until it is resumed. People keep their places.</Confirm>}
+              {may && j.status === "paused" && <Confirm danger={false} title={`Resume ${j.name}?`} action="Resume" act={() => set("/v1/journeys/{id}/resume")} trigger={<Button kind="primary">Resume</Button>}>What was due meanwhile happens now.</Confirm>}
+              <Link href="/journeys">All journeys</Link>
+            </PageHead>
+            <div className="stack">
+              {j.hold && <div className="banner warn" role="status"><span className="grow">It stands until somebody resumes or stops it: {j.hold}</span></div>}
+              <dl className="figures">
+                <div className="figure"><dt>Entered</dt><dd>{count(entered)}</dd></div>
+                <div className="figure"><dt>Inside</dt><dd>{count(steps.reduce((n, s) => n + s.waiting, 0))}</dd></div>
+                <div className="figure"><dt>Mails</dt><dd>{count(steps.reduce((n, s) => n + s.sent, 0))}</dd></div>
+                <div className="figure"><dt>Converted</dt><dd>{conversions.length === 0 ? "–" : count(conversions.reduce((n, [, v]) => n + Number(v), 0))}<div className="small muted">{conversions.map(([name, v]) => `${words(name)} ${count(Number(v))}`).join(", ")}</div></dd></div>
+              </dl>
+              <Panel title="Steps" action={<span className="small muted">version {j.version || "none published"}</span>} pad={false}>
+                <Table label="Steps" columns={stepColumns(Math.max(0, ...steps.map((s) => s.entered)))} rows={steps} keyOf={(s) => s.step} empty={<Empty title="Nobody has been in it yet">Figures come when it is published.</Empty>} />
+              </Panel>
+              <Panel title="Document"><pre tabIndex={0}>{JSON.stringify(j.document, null, 2)}</pre></Panel>
+            </div>
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}

@@ -1,0 +1,172 @@
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link, useLocation, useSearch } from "wouter";
+import { call, get, type Schema } from "../api/client";
+import { useMay } from "../api/session";
+import { ago, when, words } from "../format";
+import { Button, Empty, Field, FormDialog, Loaded, Panel, PageHead, Select, State, Table, Tabs, Text, toneOf, type Column } from "../ui";
+
+type Found = Schema<"FoundSend">;
+type Life = Schema<"SendLife">;
+
+const tabs: [string, string][] = [["/messages", "All mail"], ["/doubts", "In doubt"]];
+
+const columns: Column<Found>[] = [
+  { header: "To", accessorKey: "to", cell: (c) => <Link href={`/messages/${c.row.original.message}`}><Text of={c.row.original.to} /></Link> },
+  { header: "State", accessorKey: "state", cell: (c) => <State of={c.row.original.state} /> },
+  { header: "Class", accessorKey: "class", meta: { hideSmall: true } },
+  { header: "Tags", accessorKey: "tags", meta: { hideSmall: true }, cell: (c) => <div className="clip muted">{c.row.original.tags.replaceAll(",", ", ")}</div> },
+  { header: "Why", id: "why", accessorFn: (s) => s.reason ?? s.reply ?? "", meta: { hideSmall: true }, cell: (c) => <div className="clip muted">{c.row.original.reason ?? c.row.original.reply}</div> },
+  { header: "Accepted", accessorKey: "accepted", meta: { num: true }, cell: (c) => <span className="nowrap muted" title={when(c.row.original.accepted)}>{ago(c.row.original.accepted)}</span> },
+];
+
+const states: [string, string][] = [["", "Any state"], ...["waiting", "sent", "failed", "suppressed", "in_doubt", "cancelled"].map((s): [string, string] => [s, words(s)])];
+
+export function Messages() {
+  const asked = new URLSearchParams(useSearch());
+  const [, go] = useLocation();
+  const to = asked.get("to") ?? "", state = asked.get("state") ?? "";
+  const [text, setText] = useState(to);
+  const ask = (next: { to?: string; state?: string }) => {
+    const query = new URLSearchParams(Object.entries({ to, state, ...next }).filter(([, v]) => v !== ""));
+    go(query.size > 0 ? `/messages?${query}` : "/messages");
+  };
+  const query = useInfiniteQuery({
+    queryKey: ["sends", to, state],
+    initialPageParam: "",
+    queryFn: ({ pageParam }) => get("/v1/sends", { query: { to, state, before: pageParam, limit: 100 } }),
+    getNextPageParam: (last) => last.next,
+  });
+  return (
+    <>
+      <PageHead title="Messages" />
+      <Tabs label="Messages" tabs={tabs} current="/messages" />
+      <div className="stack">
+        <form className="toolbar" role="search" onSubmit={(e) => { e.preventDefault(); ask({ to: text.trim() }); }}>
+          <Field label="To the address" type="search" value={text} onChange={(e) => setText(e.target.value)} placeholder="ann@example.com" />
+          <Select label="State" value={state} onChange={(s) => ask({ state: s, to: text.trim() })} options={states} />
+          <Button kind="primary" type="submit">Find</Button>
+        </form>
+        <Panel pad={false}>
+          <Loaded query={query} rows={8}>
+            {(data) => (
+              <>
+                <Table label="Mails" columns={columns} rows={data.pages.flatMap((p) => p.sends)} keyOf={(s) => s.send} empty={<Empty title="No mail is found">{to || state ? "Nothing of this kind among what was looked through." : "What is handed in appears here within a second."}</Empty>} />
+                {query.hasNextPage && <div className="panel-body"><Button onClick={() => void query.fetchNextPage()} disabled={query.isFetchingNextPage}>{query.isFetchingNextPage ? "Looking" : "Look further back"}</Button></div>}
+              </>
+            )}
+          </Loaded>
+        </Panel>
+      </div>
+    </>
+  );
+}
+
+/** LifeList is what happened to a mail, with how long each stage took. */
+export function LifeList({ life }: { life: Life[] }) {
+  return (
+    <ol className="life">
+      {life.map((l, i) => {
+        const before = life[i - 1]?.at;
+        const took = l.at && before ? (Date.parse(l.at) - Date.parse(before)) / 1000 : undefined;
+        return (
+          <li key={i} className={toneOf(l.event ?? l.state ?? "")}>
+            <div>
+              <div className="rowx between"><strong>{words(l.event ?? l.state ?? "changed")}{l.attempt ? `, attempt ${l.attempt}` : ""}</strong><span className="small muted nowrap">{when(l.at)}{took !== undefined && ` (+${took.toFixed(took < 10 ? 3 : 0)} s)`}</span></div>
+              <div className="small muted wrap">{[l.route && `by ${l.route}`, l.remote, l.code, l.reply, l.reason, l.due && `next at ${when(l.due)}`].filter(Boolean).join(" · ")}</div>
+            </div>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}
+
+/** firstBy says when a person did something first, and when a machine, if that was before. */
+function firstBy(anybody?: string, person?: string): string {
+  if (!anybody) return when(person);
+  if (!person) return `${when(anybody)}, by a machine alone`;
+  return person === anybody ? `${when(person)}, by a person` : `${when(person)}, by a person; ${when(anybody)}, by a machine`;
+}
+
+export function MessagePage({ id }: { id: string }) {
+  // The place before the message: the newest sends that are not newer than it.
+  const query = useQuery({ queryKey: ["sends", "message", id], queryFn: () => get("/v1/sends", { query: { message: id, limit: 200 } }), refetchInterval: 5_000 });
+  return (
+    <>
+      <PageHead title="Message"><Link href="/messages">All mail</Link></PageHead>
+      <Loaded query={query} rows={6}>
+        {({ sends }) => {
+          const first = sends[0];
+          if (!first) return <Panel><Empty title="There is no such message">One that was just accepted may take a moment.</Empty></Panel>;
+          return (
+            <div className="cols2">
+              <div className="stack">
+                {sends.map((s) => (
+                  <Panel key={s.send} title={<Text of={s.to} />} action={<State of={s.state} />}>
+                    <div className="stack">
+                      {s.waits_for && s.waits_for.length > 0 && <div className="banner warn"><ul className="grow">{s.waits_for.map((w) => <li key={w}>{w}</li>)}</ul></div>}
+                      <LifeList life={s.life as Life[]} />
+                      <dl className="facts">
+                        <dt>First opened</dt><dd>{firstBy(s.first_open, s.first_human_open)}</dd>
+                        <dt>First clicked</dt><dd>{firstBy(s.first_click, s.first_human_click)}</dd>
+                      </dl>
+                    </div>
+                  </Panel>
+                ))}
+              </div>
+              <Panel title="Details">
+                <dl className="facts">
+                  <dt>Id</dt><dd className="mono">{id}</dd>
+                  <dt>From</dt><dd><Text of={first.from} /></dd>
+                  <dt>Class</dt><dd>{first.class}</dd>
+                  <dt>Priority</dt><dd>{first.priority}</dd>
+                  <dt>Tags</dt><dd>{first.tags.replaceAll(",", ", ") || "–"}</dd>
+                  {first.journey && <><dt>Journey</dt><dd><Link href={`/journeys/${first.journey}`}>{first.journey}</Link></dd></>}
+                  {first.user_id && <><dt>Person</dt><dd><Link href={`/people?q=${encodeURIComponent(first.user_id)}`}><Text of={first.user_id} /></Link></dd></>}
+                  <dt>Accepted</dt><dd>{when(first.accepted)}</dd>
+                </dl>
+              </Panel>
+            </div>
+          );
+        }}
+      </Loaded>
+    </>
+  );
+}
+
+type Doubt = Schema<"Doubt">;
+
+export function Doubts() {
+  const may = useMay("ledger:write");
+  const client = useQueryClient();
+  const query = useQuery({ queryKey: ["doubts"], queryFn: () => get("/v1/ledger/doubts", { query: { limit: 200 } }), refetchInterval: 10_000 });
+  const decide = async (d: Doubt, values: Record<string, string>) => {
+    await call("post", "/v1/ledger/doubts/{send}", { params: { send: d.send }, body: { decision: values.decision, note: values.note } });
+    await client.invalidateQueries({ queryKey: ["doubts"] });
+  };
+  return (
+    <>
+      <PageHead title="Messages" />
+      <Tabs label="Messages" tabs={tabs} current="/doubts" />
+      <Loaded query={query} rows={6}>
+        {({ doubts }) => (doubts.length === 0 ? <Panel><Empty title="Nothing is in doubt">A mail is in doubt when a connection died before the other side had answered.</Empty></Panel> : (
+          <div className="stack">
+            {doubts.map((d) => (
+              <Panel key={d.send} title={<Link href={`/messages/${d.send.split(".")[0]}`}><Text of={d.to} /></Link>} action={may && d.undecided && (
+                <FormDialog title={`Did the mail to ${d.to} arrive?`} action="Decide" submit={(values) => decide(d, values)} trigger={<Button className="small">Decide</Button>}>
+                  <label className="field"><span>Decision</span>
+                    <select className="input" name="decision" defaultValue="sent"><option value="sent">It has arrived</option><option value="again">Send it once more</option><option value="give_up">Give it up</option></select>
+                  </label>
+                  <Field label="Why" name="note" maxLength={200} pattern="[ -~]*" placeholder="the relay's log has it" />
+                </FormDialog>
+              )}>
+                <div className="stack"><p className="muted">{d.class} mail by {d.route ?? "no route"}{d.undecided ? "" : `, attempted once more ${d.due ? when(d.due) : "soon"}`}</p><LifeList life={d.life} /></div>
+              </Panel>
+            ))}
+          </div>
+        ))}
+      </Loaded>
+    </>
+  );
+}

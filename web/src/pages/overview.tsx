@@ -1,0 +1,146 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "wouter";
+import { call, get } from "../api/client";
+import type { Overview as Data } from "../api/live";
+import { useMay } from "../api/session";
+import { bytes, count, share, span, words } from "../format";
+import { useLiveState } from "../live";
+import { Badge, Bones, Button, Confirm, Panel, PageHead, Problem, Spark, Table, type Column } from "../ui";
+
+const hours = 24;
+
+/** Figures are what the series say of the last day. */
+function Figures() {
+  const query = useQuery({ queryKey: ["series", "mail", "day"], queryFn: () => get("/v1/series", { query: { kind: "mail", by: "name", step: "hour" } }), refetchInterval: 15_000 });
+  if (query.error && !query.data) return <Problem error={query.error} retry={() => void query.refetch()} />;
+  const rows = query.data?.series ?? [];
+  const hour = 3_600_000;
+  const first = (Math.floor(Date.now() / hour) - hours) * hour;
+  const of = (...names: string[]) => {
+    const points = new Array<number>(hours + 1).fill(0);
+    for (const row of rows) {
+      const i = Math.floor((Date.parse(row.time) - first) / hour);
+      if (row.name && names.includes(row.name)) points[Math.min(hours, Math.max(0, i))]! += row.count;
+    }
+    return { points, sum: points.reduce((a, b) => a + b, 0) };
+  };
+  const sent = of("sent"), delivered = of("delivered"), bounced = of("bounced"), complained = of("complained");
+  const figures: [string, typeof sent, string][] = [
+    ["Sent", sent, "last 24 hours"],
+    ["Delivered", delivered, delivered.sum > 0 ? `${share(delivered.sum, sent.sum)} of sent` : "as far as receivers say"],
+    ["Bounced", bounced, `${share(bounced.sum, sent.sum)} of sent`],
+    ["Complained", complained, `${share(complained.sum, sent.sum)} of sent`],
+  ];
+  return (
+    <dl className="figures">
+      {figures.map(([name, { points, sum }, note]) => (
+        <div className="figure" key={name}>
+          <dt>{name}</dt>
+          <dd>{query.data ? count(sum) : "–"}<div className="small muted">{note}</div><Spark values={points} label={`${name} by hour`} /></dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Standing({ o }: { o: Data }) {
+  const parts: [string, string][] = [["Redis", o.redis], ["Database", o.database]];
+  const disk = o.disk_size_bytes > 0 ? o.disk_free_bytes / o.disk_size_bytes : 1;
+  return (
+    <Panel title="Health" action={o.ready ? <Badge tone="good">ready</Badge> : <Badge tone="bad">not ready</Badge>}>
+      <dl className="facts">
+        {parts.map(([name, why]) => <div key={name} style={{ display: "contents" }}><dt>{name}</dt><dd>{why ? <><Badge tone="bad">does not answer</Badge> {why}</> : <Badge tone="good">answers</Badge>}</dd></div>)}
+        <dt>Oldest not stored</dt><dd>{o.lag_seconds > 5 ? <Badge tone="warn">{span(o.lag_seconds)}</Badge> : span(o.lag_seconds)}</dd>
+        <dt>Processes</dt><dd>{o.processes}</dd>
+        <dt>Items</dt><dd>{count(o.accepted)} taken in, {count(o.stored)} stored <span className="muted">since this process began</span></dd>
+        <dt>In doubt</dt><dd>{o.in_doubt > 0 ? <Link href="/doubts">{count(o.in_doubt)} mails need a decision</Link> : count(o.in_doubt)}</dd>
+        <dt>Dead letters</dt><dd>{o.dead_letters > 0 ? <Link href="/dead-letters">{count(o.dead_letters)} since this process began</Link> : "none since this process began"}</dd>
+        <dt>Suppressed</dt><dd>{count(o.suppressed)} addresses</dd>
+        <dt>Disk</dt><dd>{o.disk_size_bytes > 0 ? <>{bytes(o.disk_free_bytes)} free {disk < 0.1 && <Badge tone="warn">nearly full</Badge>}</> : "not known"}</dd>
+      </dl>
+    </Panel>
+  );
+}
+
+type Lane = Data["lanes"][number];
+const laneColumns: Column<Lane>[] = [
+  { header: "Lane", accessorKey: "priority", cell: (c) => words(c.row.original.priority) },
+  { header: "Waiting", accessorKey: "waiting", meta: { num: true }, cell: (c) => count(c.row.original.waiting) },
+  { header: "Oldest", accessorKey: "oldest_seconds", meta: { num: true }, cell: (c) => (c.row.original.oldest_seconds > 0 ? span(c.row.original.oldest_seconds) : "–") },
+];
+
+type RouteRow = Data["routes"][number];
+const routeColumns: Column<RouteRow>[] = [
+  { header: "Route", accessorKey: "route", cell: (c) => <>{c.row.original.route}{c.row.original.why && <div className="small muted">{c.row.original.why}</div>}</> },
+  { header: "State", id: "state", accessorFn: (r) => r.why ?? r.breaker, cell: (c) => (c.row.original.why ? <Badge tone="bad">down</Badge> : c.row.original.breaker === "closed" ? <Badge tone="good">works</Badge> : <Badge tone="warn">{c.row.original.breaker}</Badge>) },
+  { header: "Mails", accessorKey: "mails", meta: { num: true }, cell: (c) => count(c.row.original.mails) },
+];
+
+function Brake({ stopped }: { stopped: boolean }) {
+  const client = useQueryClient();
+  if (!useMay("sending:write")) return null;
+  const act = async (what: "pause" | "resume") => {
+    const body = { by: "class", value: "marketing" };
+    await (what === "pause" ? call("post", "/v1/sending/pause", { body: { ...body, note: "stopped in the dashboard" } }) : call("post", "/v1/sending/resume", { body }));
+    await client.invalidateQueries({ queryKey: ["sending"] });
+  };
+  return stopped ? (
+    <Confirm danger={false} title="Resume marketing mail?" action="Resume marketing mail" act={() => act("resume")} trigger={<Button kind="primary">Resume marketing mail</Button>}>
+      What waited leaves at once, as fast as the routes take it.
+    </Confirm>
+  ) : (
+    <Confirm title="Stop all marketing mail?" action="Stop marketing mail" act={() => act("pause")} trigger={<Button>Stop marketing mail</Button>}>
+      Within a second no process sends marketing mail any more. It waits, and nothing is lost. Transactional mail goes on.
+    </Confirm>
+  );
+}
+
+function SetUp({ o }: { o: Data }) {
+  const journeys = useQuery({ queryKey: ["journeys"], queryFn: () => get("/v1/journeys"), staleTime: 60_000 });
+  const onlySink = o.routes.length > 0 && o.routes.every((r) => r.route === "sink");
+  const cards: [string, string, string, string][] = [];
+  if (onlySink) cards.push(["No mail leaves yet", "All of it goes into the built-in mailboxes. Configure a route and set sending to on.", "/mailbox", "See the mailbox"]);
+  if (o.accepted === 0 && o.stored === 0) cards.push(["Nothing has come in yet", "Make a key and post events, users or mail with it.", "/settings/keys", "Make a key"]);
+  if (journeys.data?.journeys.length === 0) cards.push(["No journeys yet", "A journey mails people step by step. Write one with sluice journey apply.", "/journeys", "Journeys"]);
+  if (cards.length === 0) return null;
+  return (
+    <div className="stack-s">
+      {cards.map(([title, text, href, link]) => (
+        <div className="banner" key={title}><div className="grow"><strong className="block">{title}</strong><span className="muted">{text}</span></div><Link href={href}>{link}</Link></div>
+      ))}
+    </div>
+  );
+}
+
+export function Overview() {
+  const { overview: o, error, stale } = useLiveState();
+  return (
+    <>
+      <PageHead title="Overview">{o && <Brake stopped={o.marketing_stopped} />}</PageHead>
+      <div className="stack">
+        {(error || stale) && <div className="banner bad" role="alert"><span className="grow">{error ?? "The server has not answered for 10 seconds."}{o && " What stands below is old."}</span></div>}
+        {!o && !error && <Panel pad={false}><Bones rows={6} /></Panel>}
+        {o && (
+          <>
+            {o.marketing_stopped && <div className="banner warn" role="status"><strong className="grow">Marketing mail is stopped. It waits until somebody resumes it.</strong></div>}
+            {!o.ready && <div className="banner bad" role="alert"><div className="grow"><strong className="block">Not ready</strong><ul>{o.reasons.map((r) => <li key={r}>{r}</li>)}</ul></div></div>}
+            {o.warnings.length > 0 && <div className="banner warn" role="status"><div className="grow"><strong className="block">Warnings</strong><ul>{o.warnings.map((w) => <li key={w}>{w}</li>)}</ul></div></div>}
+            <Figures />
+            <SetUp o={o} />
+            <div className="cols2">
+              <Standing o={o} />
+              <div className="stack">
+                <Panel title="Lanes" action={<span className="muted small">{count(o.later)} for later</span>} pad={false}>
+                  <Table label="Lanes" columns={laneColumns} rows={o.lanes} keyOf={(l) => l.priority} empty={<p className="panel-body muted">This process does not send.</p>} />
+                </Panel>
+                <Panel title="Routes" pad={false}>
+                  <Table label="Routes" columns={routeColumns} rows={o.routes} keyOf={(r) => r.route} empty={<p className="panel-body muted">This process does not send.</p>} />
+                </Panel>
+              </div>
+            </div>
+          </>
+        )}
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,122 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link, useLocation, useSearch } from "wouter";
+import { ApiError, call, get, type Schema } from "../api/client";
+import { useMay } from "../api/session";
+import { count, when, words } from "../format";
+import { Badge, Button, Empty, Field, Loaded, Panel, PageHead, State, Table, Text, type Column } from "../ui";
+import { Timeline } from "./timeline";
+
+type User = Schema<"BrazeUser">;
+type Found = Schema<"FoundUser">;
+
+const fullName = (u: { first_name?: string | null; last_name?: string | null }) => [u.first_name, u.last_name].filter(Boolean).join(" ");
+
+const columns: Column<Found>[] = [
+  { header: "Person", accessorFn: (u) => u.external_id ?? u.braze_id, cell: (c) => <Link href={`/people/${c.row.original.braze_id}`}><Text of={c.row.original.external_id ?? c.row.original.braze_id} /></Link> },
+  { header: "Name", accessorFn: fullName, cell: (c) => (fullName(c.row.original) ? <Text of={fullName(c.row.original)} /> : <span className="muted">–</span>) },
+  { header: "Address", accessorFn: (u) => u.email ?? "", cell: (c) => c.row.original.email ? <Text of={c.row.original.email} /> : <span className="muted">none</span> },
+  { header: "Mail", accessorKey: "email_subscribe", meta: { hideSmall: true }, cell: (c) => <State of={c.row.original.email_subscribe} /> },
+  { header: "Found by", accessorKey: "found_by", meta: { hideSmall: true }, cell: (c) => <span className="muted">{foundBy[c.row.original.found_by]}</span> },
+];
+
+const foundBy: Record<Found["found_by"], string> = { braze_id: "our id", external_id: "id", alias: "alias", email: "address" };
+
+export function People() {
+  const search = useSearch();
+  const [, go] = useLocation();
+  const asked = new URLSearchParams(search).get("q") ?? "";
+  const [text, setText] = useState(asked);
+  const query = useQuery({ queryKey: ["people", asked], queryFn: () => get("/v1/users", { query: { q: asked } }), enabled: asked !== "" });
+  return (
+    <>
+      <PageHead title="People" />
+      <div className="stack">
+        <form className="toolbar" role="search" onSubmit={(e) => { e.preventDefault(); go(`/people?q=${encodeURIComponent(text.trim())}`); }}>
+          <Field label="Id or address, or how one begins, or alias as label:name" type="search" value={text} onChange={(e) => setText(e.target.value)} placeholder="ann@example.com" autoFocus />
+          <Button kind="primary" type="submit">Find</Button>
+        </form>
+        <Panel pad={false}>
+          {asked === "" ? <Empty title="Find a person">By the id that your programs use or an address, whole or how it begins, by an alias, or by our own id.</Empty> : (
+            <Loaded query={query}>
+              {({ users, more }) => (
+                <>
+                  <Table label="People" columns={columns} rows={users} keyOf={(u) => u.braze_id} empty={<Empty title="Nobody is found">Ids and aliases are compared as they are, addresses in whichever case. Nothing is looked for in the middle.</Empty>} />
+                  {more && <p className="panel-body muted">There are more. A longer text finds them.</p>}
+                </>
+              )}
+            </Loaded>
+          )}
+        </Panel>
+      </div>
+    </>
+  );
+}
+
+function shown(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+function Consent({ user }: { user: User }) {
+  const may = useMay("suppressions:read");
+  const address = user.email ?? "";
+  const query = useQuery({ queryKey: ["suppressions", "of", address], queryFn: () => get("/v1/suppressions", { query: { entry: address } }), enabled: may && address !== "" });
+  return (
+    <dl className="facts">
+      <dt>Marketing mail</dt><dd><State of={user.email_subscribe ?? "subscribed"} /></dd>
+      <dt>Suppressed</dt>
+      <dd>
+        {address === "" ? <span className="muted">no address</span> : query.isPending ? "…" : query.error ? "not known" : query.data.suppressions.filter((s) => !s.removed).length === 0
+          ? <Badge tone="good">no</Badge>
+          : query.data.suppressions.filter((s) => !s.removed).map((s) => <Badge key={`${s.reason}${s.app_id}`} tone="warn">{words(s.reason)}, {s.scope}</Badge>)}
+      </dd>
+    </dl>
+  );
+}
+
+function Where({ id }: { id: string }) {
+  const query = useQuery({ queryKey: ["people", id, "journeys"], queryFn: () => get("/v1/users/{id}/journeys", { params: { id }, query: { by: "braze_id" } }) });
+  return (
+    <Loaded query={query} rows={2}>
+      {(data) => (data.journeys.length === 0 ? <p className="panel-body muted">In none.</p> : (
+        <ul className="panel-body stack-s">
+          {data.journeys.map((j) => <li key={j.journey} className="rowx between"><Link href={`/journeys/${j.journey}`}><Text of={j.name} /></Link><span className="rowx small muted">{j.step_name ?? j.step}<State of={j.state} /></span></li>)}
+        </ul>
+      ))}
+    </Loaded>
+  );
+}
+
+export function Person({ id }: { id: string }) {
+  const query = useQuery({
+    queryKey: ["people", "one", id],
+    queryFn: async () => {
+      const { users } = await call("post", "/users/export/ids", { body: { braze_id: id } });
+      if (!users[0]) throw new ApiError(404, "not_found", "There is no such person, or no longer.");
+      return users[0];
+    },
+  });
+  return (
+    <Loaded query={query} rows={8}>
+      {(user) => {
+        const facts: [string, unknown][] = [["Id", user.external_id], ["Our id", user.braze_id], ["Address", user.email], ["Phone", user.phone], ["Language", user.language], ["Country", user.country], ["Time zone", user.time_zone], ["Known since", user.created_at && when(user.created_at)]];
+        const custom = Object.entries(user.custom_attributes ?? {});
+        return (
+          <>
+            <PageHead title={<Text of={fullName(user) || user.external_id || user.email || id} />}><Link href="/people">All people</Link></PageHead>
+            <div className="cols2">
+              <Timeline id={id} />
+              <div className="stack">
+                <Panel title="Profile"><dl className="facts">{facts.filter(([, v]) => v).map(([k, v]) => <div key={k} style={{ display: "contents" }}><dt>{k}</dt><dd><Text of={shown(v)} /></dd></div>)}</dl></Panel>
+                <Panel title="Consent"><Consent user={user} /></Panel>
+                <Panel title="Journeys" pad={false}><Where id={id} /></Panel>
+                <Panel title="Attributes">{custom.length === 0 ? <p className="muted">None.</p> : <dl className="facts">{custom.map(([k, v]) => <div key={k} style={{ display: "contents" }}><dt><Text of={k} /></dt><dd><Text of={shown(v)} /></dd></div>)}</dl>}</Panel>
+                {(user.purchases ?? []).length > 0 && <Panel title="Purchases"><dl className="facts">{user.purchases!.map((p) => <div key={p.name} style={{ display: "contents" }}><dt><Text of={p.name ?? ""} /></dt><dd>{count(p.count)}, last {when(p.last)}</dd></div>)}</dl></Panel>}
+              </div>
+            </div>
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}

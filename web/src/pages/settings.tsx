@@ -1,0 +1,203 @@
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { call, get, type Schema } from "../api/client";
+import { useMay, useSession } from "../api/session";
+import { when } from "../format";
+import { Badge, Button, Confirm, Empty, Field, FormDialog, Loaded, Panel, PageHead, Table, Tabs, Text, type Column } from "../ui";
+import { Routes } from "./routes";
+
+const tabs: [string, string][] = [["/settings/accounts", "Accounts"], ["/settings/keys", "API keys"], ["/settings/groups", "Groups"], ["/settings/routes", "Routes and domains"], ["/settings/audit", "Audit log"]];
+
+function RoleSelect({ value = "viewer" }: { value?: string }) {
+  return (
+    <label className="field"><span>Role</span>
+      <select className="input" name="role" defaultValue={value}>
+        <option value="viewer">viewer: sees all but accounts and keys</option>
+        <option value="editor">editor: also changes content, people and mail</option>
+        <option value="admin">admin: also accounts and keys</option>
+      </select>
+    </label>
+  );
+}
+
+function Accounts() {
+  const me = useSession();
+  const client = useQueryClient();
+  const query = useQuery({ queryKey: ["accounts"], queryFn: () => get("/v1/accounts") });
+  const again = () => client.invalidateQueries({ queryKey: ["accounts"] });
+  const columns: Column<Schema<"Account">>[] = [
+    { header: "Name", accessorKey: "name", cell: (c) => <>{c.row.original.name} {c.row.original.id === me.id && <span className="muted">(you)</span>}</> },
+    { header: "Role", accessorKey: "role" },
+    { header: "Made", accessorKey: "created", meta: { hideSmall: true }, cell: (c) => <span className="muted nowrap">{when(c.row.original.created)}</span> },
+    {
+      header: () => <span className="sr">Actions</span>, id: "actions", enableSorting: false, meta: { num: true },
+      cell: (c) => {
+        const a = c.row.original;
+        return (
+          <div className="rowx" style={{ justifyContent: "flex-end" }}>
+            <FormDialog title={`Change ${a.name}`} action="Save" trigger={<Button className="small">Change</Button>}
+              submit={async (v) => { await call("put", "/v1/accounts/{id}", { params: { id: a.id }, body: { ...(v.role !== a.role && { role: v.role }), ...(v.password && { password: v.password }), ...(v.role === a.role && !v.password && { role: a.role }) } }); await again(); }}>
+              <RoleSelect value={a.role} />
+              <Field label="New password" name="password" type="password" autoComplete="new-password" minLength={12} hint="Empty: the old one stays. A new one signs the account out." />
+            </FormDialog>
+            <Confirm title={`Sign ${a.name} out everywhere?`} action="Sign out" trigger={<Button className="small">Sign out</Button>} act={() => call("delete", "/v1/accounts/{id}/sessions", { params: { id: a.id } })}>All its sessions end within 5 seconds.</Confirm>
+            {a.id !== me.id && <Confirm title={`Remove ${a.name}?`} action="Remove" trigger={<Button className="small">Remove</Button>} act={async () => { await call("delete", "/v1/accounts/{id}", { params: { id: a.id } }); await again(); }}>What it has changed stays in the audit log.</Confirm>}
+          </div>
+        );
+      },
+    },
+  ];
+  return (
+    <Panel title="Accounts" pad={false} action={
+      <FormDialog title="Make an account" action="Make it" trigger={<Button className="small" kind="primary">Make an account</Button>} submit={async (v) => { await call("post", "/v1/accounts", { body: v }); await again(); }}>
+        <Field label="Name" name="name" placeholder="bob@example.com" required autoComplete="off" />
+        <RoleSelect />
+        <Field label="Password" name="password" type="password" autoComplete="new-password" minLength={12} required hint="At least 12 characters. Hand it over yourself: no mail is sent." />
+      </FormDialog>
+    }>
+      <Loaded query={query}>{({ accounts }) => <Table label="Accounts" columns={columns} rows={accounts} keyOf={(a) => a.id} empty={<Empty title="There are none" />} />}</Loaded>
+    </Panel>
+  );
+}
+
+function Keys() {
+  const client = useQueryClient();
+  const query = useQuery({ queryKey: ["keys"], queryFn: () => get("/v1/keys") });
+  const again = () => client.invalidateQueries({ queryKey: ["keys"] });
+  const columns: Column<Schema<"APIKey">>[] = [
+    { header: "Name", accessorKey: "name", cell: (c) => (c.row.original.name ? <Text of={c.row.original.name} /> : <span className="muted">none</span>) },
+    { header: "Id", accessorKey: "id", meta: { hideSmall: true }, cell: (c) => <span className="mono">{c.row.original.id}</span> },
+    { header: "May", id: "may", accessorFn: (k) => k.permissions.length, cell: (c) => <div className="clip muted" title={c.row.original.permissions.join(", ")}>{c.row.original.permissions.join(", ")}</div> },
+    { header: "Made", accessorKey: "created", meta: { hideSmall: true }, cell: (c) => <span className="muted nowrap">{when(c.row.original.created)}</span> },
+    {
+      header: () => <span className="sr">Actions</span>, id: "actions", enableSorting: false, meta: { num: true },
+      cell: (c) => (c.row.original.revoked ? <Badge>revoked</Badge> : <Confirm title={`Revoke ${c.row.original.name || c.row.original.id}?`} action="Revoke" trigger={<Button className="small">Revoke</Button>} act={async () => { await call("delete", "/v1/keys/{id}", { params: { id: c.row.original.id } }); await again(); }}>Programs that use it are refused within 5 seconds, for good.</Confirm>),
+    },
+  ];
+  return (
+    <Panel title="API keys" pad={false} action={
+      <FormDialog title="Make a key" action="Make it" trigger={<Button className="small" kind="primary">Make a key</Button>}
+        submit={async (v) => {
+          const made = await call("post", "/v1/keys", { body: v });
+          await again();
+          return <div className="stack-s"><p>This key is not shown again:</p><pre tabIndex={0}>{made.key}</pre></div>;
+        }}>
+        <Field label="Name" name="name" placeholder="shop" maxLength={100} />
+        <Field label="Permissions" name="permissions" defaultValue="events:write" required hint="Words separated by commas: events:write, messages:send, braze (all calls of Braze's API), all, or others of `sluice help key`." />
+      </FormDialog>
+    }>
+      <Loaded query={query}>{({ keys }) => <Table label="API keys" columns={columns} rows={keys} keyOf={(k) => k.id} empty={<Empty title="No keys yet">A program needs one to post events, users or mail.</Empty>} />}</Loaded>
+    </Panel>
+  );
+}
+
+function GroupFields({ of }: { of?: Schema<"Group"> }) {
+  return (
+    <>
+      <Field label="Name" name="name" defaultValue={of?.name} maxLength={200} required hint="What people see." />
+      <Field label="Description" name="description" defaultValue={of?.description} maxLength={1000} />
+      <label className="field"><span>Who sees it</span>
+        <select className="input" name="public" defaultValue={of?.public ? "yes" : "no"}>
+          <option value="no">nobody: it is not on the page</option>
+          <option value="yes">people, on the page of their mail</option>
+        </select>
+      </label>
+      <Field label="Order" name="order" type="number" min={1} max={10000} defaultValue={String(of?.order ?? 1000)} required hint="The smaller comes first." />
+    </>
+  );
+}
+
+function Groups() {
+  const client = useQueryClient();
+  const query = useQuery({ queryKey: ["groups"], queryFn: () => get("/v1/groups") });
+  const again = () => client.invalidateQueries({ queryKey: ["groups"] });
+  const put = async (id: string, v: Record<string, string>) => {
+    await call("put", "/v1/groups/{id}", { params: { id }, body: { name: v.name, description: v.description, public: v.public === "yes", order: Number(v.order) } });
+    await again();
+  };
+  const columns: Column<Schema<"Group">>[] = [
+    { header: "Name", accessorKey: "name", cell: (c) => <div><div><Text of={c.row.original.name} /></div><div className="muted small"><Text of={c.row.original.description} /></div></div> },
+    { header: "Id", accessorKey: "id", meta: { hideSmall: true }, cell: (c) => <span className="mono">{c.row.original.id}</span> },
+    { header: "Public", accessorKey: "public", cell: (c) => (c.row.original.public ? <Badge tone="good">public</Badge> : <Badge>private</Badge>) },
+    { header: "Order", accessorKey: "order", meta: { num: true, hideSmall: true } },
+    {
+      header: () => <span className="sr">Actions</span>, id: "actions", enableSorting: false, meta: { num: true },
+      cell: (c) => {
+        const g = c.row.original;
+        return (
+          <div className="rowx" style={{ justifyContent: "flex-end" }}>
+            <FormDialog title={`Change ${g.name}`} action="Save" trigger={<Button className="small">Change</Button>} submit={(v) => put(g.id, v)}><GroupFields of={g} /></FormDialog>
+            <Confirm title={`Remove ${g.name}?`} action="Remove" trigger={<Button className="small">Remove</Button>} act={async () => { await call("delete", "/v1/groups/{id}", { params: { id: g.id } }); await again(); }}>The page of mails shows it no more. What people chose stays.</Confirm>
+          </div>
+        );
+      },
+    },
+  ];
+  return (
+    <Panel title="Subscription groups" pad={false} action={
+      <FormDialog title="Name a group" action="Save" trigger={<Button className="small" kind="primary">Name a group</Button>} submit={(v) => put(v.id!, v)}>
+        <Field label="Id" name="id" maxLength={255} required placeholder="weekly" hint="As Braze's calls, forms and journeys name it." />
+        <GroupFields />
+      </FormDialog>
+    }>
+      <Loaded query={query}>{({ groups }) => <Table label="Subscription groups" columns={columns} rows={groups} keyOf={(g) => g.id} empty={<Empty title="No group has a name yet">Public groups are what people choose on the page of their mail.</Empty>} />}</Loaded>
+    </Panel>
+  );
+}
+
+const shownOf = (value: unknown) => (value === undefined ? "–" : typeof value === "string" ? value || "empty" : JSON.stringify(value));
+
+/** Change is what a change has changed, member by member; where that is not noted, what was sent. */
+function Change({ e }: { e: Schema<"AuditEntry"> }) {
+  const before: Record<string, unknown> = e.before ?? {}, after: Record<string, unknown> = e.after ?? {};
+  const members = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
+  if (members.length === 0) return <span className="muted"><Text of={e.detail} /></span>;
+  return (
+    <dl className="changes">
+      {members.map((m) => (
+        <div key={m}>
+          <dt><Text of={m} /></dt>
+          <dd>{e.before && <><span className="sr">before</span><del><Text of={shownOf(before[m])} /></del></>} {e.after ? <><span className="sr">after</span><ins><Text of={shownOf(after[m])} /></ins></> : <Badge>removed</Badge>}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+const auditColumns: Column<Schema<"AuditEntry">>[] = [
+  { header: "When", accessorKey: "time", cell: (c) => <span className="nowrap muted">{when(c.row.original.time)}</span> },
+  { header: "Who", accessorKey: "name", cell: (c) => <Text of={c.row.original.name} /> },
+  { header: "What", accessorKey: "path", cell: (c) => <span className="mono wrap"><Text of={`${c.row.original.method} ${c.row.original.path}`} /></span> },
+  { header: "Before and after", accessorKey: "detail", enableSorting: false, meta: { hideSmall: true }, cell: (c) => <Change e={c.row.original} /> },
+  { header: "Answer", accessorKey: "status", meta: { num: true }, cell: (c) => (c.row.original.status === 0 ? <Badge tone="warn">not known</Badge> : c.row.original.status < 300 ? <Badge tone="good">done</Badge> : <Badge tone="bad">refused {c.row.original.status}</Badge>) },
+];
+
+function Audit() {
+  const query = useInfiniteQuery({ queryKey: ["audit"], initialPageParam: "", queryFn: ({ pageParam }) => get("/v1/audit", { query: { before: pageParam } }), getNextPageParam: (last) => last.next });
+  return (
+    <Panel title="Audit log" pad={false} action={<span className="small muted">What accounts have changed, for a year</span>}>
+      <Loaded query={query} rows={8}>
+        {(data) => (
+          <>
+            <Table label="Audit log" columns={auditColumns} rows={data.pages.flatMap((p) => p.entries)} keyOf={(e) => e.id} empty={<Empty title="Nothing was changed yet" />} />
+            {query.hasNextPage && <div className="panel-body"><Button onClick={() => void query.fetchNextPage()}>Older</Button></div>}
+          </>
+        )}
+      </Loaded>
+    </Panel>
+  );
+}
+
+export function Settings({ part }: { part: string }) {
+  const may = useMay("accounts:manage");
+  return (
+    <>
+      <PageHead title="Settings" />
+      {!may ? <Panel><Empty title="For admins">Your role may not manage accounts and keys.</Empty></Panel> : (
+        <>
+          <Tabs label="Settings" tabs={tabs} current={`/settings/${part}`} />
+          {part === "accounts" ? <Accounts /> : part === "keys" ? <Keys /> : part === "groups" ? <Groups /> : part === "routes" ? <Routes /> : part === "audit" ? <Audit /> : <Empty title="There is no such page" />}
+        </>
+      )}
+    </>
+  );
+}

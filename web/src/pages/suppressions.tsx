@@ -1,0 +1,70 @@
+import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { useLocation, useSearch } from "wouter";
+import { call, get, type Schema } from "../api/client";
+import { useMay } from "../api/session";
+import { when, words } from "../format";
+import { Badge, Button, Confirm, Empty, Field, FormDialog, Loaded, Panel, PageHead, Table, Text, type Column } from "../ui";
+
+type Row = Schema<"Suppression">;
+
+export function Suppressions() {
+  const entry = new URLSearchParams(useSearch()).get("entry") ?? "";
+  const [, go] = useLocation();
+  const [text, setText] = useState(entry);
+  const may = useMay("suppressions:write");
+  const client = useQueryClient();
+  const query = useInfiniteQuery({
+    queryKey: ["suppressions", entry],
+    initialPageParam: "",
+    queryFn: ({ pageParam }) => get("/v1/suppressions", { query: entry ? { entry } : { after: pageParam, limit: 200 } }),
+    getNextPageParam: (last) => last.next,
+  });
+  const again = () => client.invalidateQueries({ queryKey: ["suppressions"] });
+  const columns: Column<Row>[] = [
+    { header: "Entry", accessorKey: "entry", cell: (c) => <Text of={c.row.original.entry} /> },
+    { header: "Reason", accessorKey: "reason", cell: (c) => (c.row.original.removed ? <Badge>removed</Badge> : <Badge tone="warn">{words(c.row.original.reason)}</Badge>) },
+    { header: "Holds back", accessorKey: "scope", meta: { hideSmall: true }, cell: (c) => (c.row.original.scope === "all" ? "all mail" : "marketing") },
+    { header: "App", accessorKey: "app_id", meta: { hideSmall: true }, cell: (c) => c.row.original.app_id || <span className="muted">all</span> },
+    { header: "From", accessorKey: "source", meta: { hideSmall: true }, cell: (c) => <div className="clip muted">{c.row.original.source}</div> },
+    { header: "Since", accessorKey: "time", meta: { num: true, hideSmall: true }, cell: (c) => <span className="nowrap muted">{when(c.row.original.time)}</span> },
+  ];
+  if (may) columns.push({
+    header: () => <span className="sr">Actions</span>, id: "actions", enableSorting: false, meta: { num: true },
+    cell: (c) => !c.row.original.removed && (
+      <Confirm title={`Mail ${c.row.original.entry} again?`} action="Remove" trigger={<Button className="small">Remove</Button>}
+        act={async () => { await call("post", "/v1/suppressions/remove", { body: { entries: [c.row.original.entry], reason: c.row.original.reason } }); await again(); }}>
+        It was suppressed for: {words(c.row.original.reason)}. Mail to it leaves again within a second.
+      </Confirm>
+    ),
+  });
+  return (
+    <>
+      <PageHead title="Suppressions">
+        {may && (
+          <FormDialog title="Suppress an address" action="Suppress" trigger={<Button kind="primary">Suppress an address</Button>}
+            submit={async (v) => { await call("post", "/v1/suppressions", { body: { suppressions: [{ entry: v.entry, reason: "manual", scope: v.scope }] } }); await again(); }}>
+            <Field label="Address, or a domain" name="entry" placeholder="bob@example.com" required maxLength={256} />
+            <label className="field"><span>Holds back</span><select className="input" name="scope" defaultValue="all"><option value="all">all mail</option><option value="marketing">marketing mail alone</option></select></label>
+          </FormDialog>
+        )}
+      </PageHead>
+      <div className="stack">
+        <form className="toolbar" role="search" onSubmit={(e) => { e.preventDefault(); go(text.trim() ? `/suppressions?entry=${encodeURIComponent(text.trim())}` : "/suppressions"); }}>
+          <Field label="Address or domain" type="search" value={text} onChange={(e) => setText(e.target.value)} placeholder="bob@example.com" />
+          <Button kind="primary" type="submit">Find</Button>
+        </form>
+        <Panel pad={false}>
+          <Loaded query={query} rows={8}>
+            {(data) => (
+              <>
+                <Table label="Suppressions" columns={columns} rows={data.pages.flatMap((p) => p.suppressions)} keyOf={(s) => [s.entry, s.scope, s.app_id, s.reason].join("\n")} empty={<Empty title={entry ? "It is not suppressed" : "Nobody is suppressed"}>Addresses that bounce, complain or unsubscribe come here by themselves.</Empty>} />
+                {query.hasNextPage && <div className="panel-body"><Button onClick={() => void query.fetchNextPage()} disabled={query.isFetchingNextPage}>More</Button></div>}
+              </>
+            )}
+          </Loaded>
+        </Panel>
+      </div>
+    </>
+  );
+}

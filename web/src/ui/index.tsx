@@ -1,0 +1,275 @@
+import { AlertDialog, Dialog as RadixDialog } from "radix-ui";
+import { flexRender, getCoreRowModel, getSortedRowModel, useReactTable, type ColumnDef, type Row, type SortingState } from "@tanstack/react-table";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { memo, useEffect, useId, useLayoutEffect, useRef, useState, type ButtonHTMLAttributes, type CSSProperties, type InputHTMLAttributes, type ReactNode, type RefObject } from "react";
+import { Link } from "wouter";
+import { visible } from "../format";
+
+// The components of the dashboard: all that pages are made of. web/DESIGN.md lists them,
+// and /design shows them.
+
+export type Tone = "plain" | "good" | "warn" | "bad";
+
+export function Button({ kind = "", className = "", ...rest }: ButtonHTMLAttributes<HTMLButtonElement> & { kind?: "" | "primary" | "danger" | "quiet" }) {
+  return <button type="button" className={`btn ${kind} ${className}`} {...rest} />;
+}
+
+export function Field({ label, hint, ...rest }: InputHTMLAttributes<HTMLInputElement> & { label: string; hint?: string }) {
+  const id = useId(), hintID = useId();
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      <input id={id} className="input" aria-describedby={hint ? hintID : undefined} {...rest} />
+      {hint && <small id={hintID} className="muted">{hint}</small>}
+    </div>
+  );
+}
+
+export function Select({ label, value, onChange, options }: { label: string; value: string; onChange: (value: string) => void; options: [string, string][] }) {
+  return (
+    <label className="field">
+      <span>{label}</span>
+      <select className="input" value={value} onChange={(e) => onChange(e.target.value)}>
+        {options.map(([v, text]) => <option key={v} value={v}>{text}</option>)}
+      </select>
+    </label>
+  );
+}
+
+export function Badge({ tone = "plain", children }: { tone?: Tone; children: ReactNode }) {
+  return <span className={`badge ${tone}`}>{children}</span>;
+}
+
+const tones: Record<string, Tone> = {
+  sent: "good", delivered: "good", live: "good", subscribed: "good", opted_in: "good", inside: "good", opened: "good", clicked: "good",
+  waiting: "plain", queued: "plain", draft: "plain", deferred: "warn", paused: "warn", in_doubt: "warn", stopped: "warn", suppressed: "warn",
+  failed: "bad", bounced: "bad", rejected: "bad", complained: "bad", unsubscribed: "warn",
+};
+
+/** toneOf is the colour of a state: colours mean states and nothing else. */
+export const toneOf = (state: string): Tone => tones[state] ?? "plain";
+
+export function State({ of }: { of: string }) {
+  return <Badge tone={toneOf(of)}>{of.replaceAll("_", " ")}</Badge>;
+}
+
+const mostShown = 300; // characters
+
+/** Text is what others have written: it is shown as it is, turns no text around it, and is cut if it is very long; its title has all. */
+export function Text({ of }: { of: string }) {
+  const all = visible(of);
+  return <bdi className="wrap" title={all.length > mostShown ? all : undefined}>{all.length > mostShown ? `${all.slice(0, mostShown)}…` : all}</bdi>;
+}
+
+export function PageHead({ title, children }: { title: ReactNode; children?: ReactNode }) {
+  return (
+    <header className="page-head">
+      <h1 className="grow wrap">{title}</h1>
+      {children}
+    </header>
+  );
+}
+
+export function Panel({ title, action, children, pad = true }: { title?: ReactNode; action?: ReactNode; children: ReactNode; pad?: boolean }) {
+  return (
+    <section className="panel">
+      {title && <div className="panel-head"><h2>{title}</h2>{action}</div>}
+      {pad ? <div className="panel-body">{children}</div> : children}
+    </section>
+  );
+}
+
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return <div className="empty"><strong className="block">{title}</strong>{children && <p>{children}</p>}</div>;
+}
+
+export function Bones({ rows = 4 }: { rows?: number }) {
+  return (
+    <div className="bones" role="status">
+      <span className="sr">Loading</span>
+      {Array.from({ length: rows }, (_, i) => <span key={i} className="bone" />)}
+    </div>
+  );
+}
+
+export function Problem({ error, retry }: { error: unknown; retry?: () => void }) {
+  return (
+    <div className="banner bad" role="alert">
+      <span className="grow">{error instanceof Error ? error.message : "Something went wrong."}</span>
+      {retry && <Button className="small" onClick={retry}>Try again</Button>}
+    </div>
+  );
+}
+
+interface Asked<T> { data?: T; error: unknown; isPending: boolean; refetch: () => unknown }
+
+/** Loaded shows a query: bones while it loads, its error, or its data. */
+export function Loaded<T>({ query, rows, children }: { query: Asked<T>; rows?: number; children: (data: T) => ReactNode }) {
+  if (query.data !== undefined) return <>{query.error ? <Problem error={query.error} retry={() => void query.refetch()} /> : null}{children(query.data)}</>;
+  if (query.error) return <div className="panel-body"><Problem error={query.error} retry={() => void query.refetch()} /></div>;
+  return <Bones rows={rows} />;
+}
+
+export function Tabs({ label, tabs, current }: { label: string; tabs: [string, string][]; current: string }) {
+  return (
+    <nav className="tabs" aria-label={label}>
+      {tabs.map(([href, text]) => <Link key={href} href={href} aria-current={href === current ? "page" : undefined}>{text}</Link>)}
+    </nav>
+  );
+}
+
+export type Column<T> = ColumnDef<T> & { meta?: { num?: boolean; hideSmall?: boolean } };
+
+const virtualFrom = 200; // rows
+const virtualHeight = 37; // pixels of a row: --row and its line; in a long list no text is broken
+
+const classOf = <T,>(meta: Column<T>["meta"]) => [meta?.num ? "num" : "", meta?.hideSmall ? "hide-s" : ""].join(" ").trim() || undefined;
+
+/** Line is a row of a table. It is drawn again only if it is another row: so scrolling draws the rows that come in, and no others. */
+const Line = memo(function Line<T>({ row, place, top }: { row: Row<T>; columns: Column<T>[]; place: number; top?: number }) {
+  const long = top !== undefined;
+  return (
+    <tr role={long ? "row" : undefined} aria-rowindex={long ? place + 2 : undefined} style={long ? { top } : undefined}>
+      {row.getVisibleCells().map((cell) => <td key={cell.id} role={long ? "cell" : undefined} className={classOf(cell.column.columnDef.meta)}>{flexRender(cell.column.columnDef.cell, cell.getContext())}</td>)}
+    </tr>
+  );
+}) as <T>(of: { row: Row<T>; columns: Column<T>[]; place: number; top?: number }) => ReactNode;
+
+/** useWidths are the shares that the columns have which are seen, of the first rows of a long list: as other rows come in, no column moves. */
+function useWidths(table: RefObject<HTMLTableElement | null>, many: boolean): string {
+  const [widths, setWidths] = useState("");
+  useLayoutEffect(() => {
+    if (!many || widths !== "" || !table.current?.tBodies[0]?.rows.length) return; // nothing is drawn yet
+    const seen = [...(table.current.tHead?.rows[0]?.cells ?? [])].map((h) => h.offsetWidth).filter((w) => w > 0);
+    setWidths(seen.map((w) => `minmax(0, ${w}fr)`).join(" "));
+  });
+  useEffect(() => {
+    const small = matchMedia("(max-width: 760px)");
+    const again = () => setWidths("");
+    small.addEventListener("change", again);
+    return () => small.removeEventListener("change", again);
+  }, []);
+  return many ? widths : "";
+}
+
+/** Table sorts by its heads, and draws only what is seen of many rows. Those stand each by itself, so that one that comes in moves no other; roles say what a table says by itself. */
+export function Table<T>({ label, columns, rows, empty, keyOf }: { label: string; columns: Column<T>[]; rows: T[]; empty: ReactNode; keyOf: (row: T) => string }) {
+  const [sorting, setSorting] = useState<SortingState>([]);
+  const table = useReactTable({ data: rows, columns, state: { sorting }, onSortingChange: setSorting, getCoreRowModel: getCoreRowModel(), getSortedRowModel: getSortedRowModel(), getRowId: keyOf });
+  const scroller = useRef<HTMLDivElement>(null);
+  const drawn = useRef<HTMLTableElement>(null);
+  const all = table.getRowModel().rows;
+  const many = all.length > virtualFrom;
+  const virtual = useVirtualizer({ count: many ? all.length : 0, getScrollElement: () => scroller.current, estimateSize: () => virtualHeight, overscan: 5 });
+  const widths = useWidths(drawn, many);
+  if (rows.length === 0) return <>{empty}</>;
+  const long = widths !== "";
+  const role = (name: string) => (long ? name : undefined);
+  return (
+    <div className={many ? "table-wrap tall" : "table-wrap"} ref={scroller} tabIndex={0} role="region" aria-label={label}>
+      <table ref={drawn} role={role("table")} aria-rowcount={all.length + 1} className={long ? "rows" : undefined} style={long ? ({ "--columns": widths } as CSSProperties) : undefined}>
+        <thead role={role("rowgroup")}>
+          {table.getHeaderGroups().map((group) => (
+            <tr key={group.id} role={role("row")}>
+              {group.headers.map((h) => {
+                const sorted = h.column.getIsSorted();
+                return (
+                  <th key={h.id} role={role("columnheader")} scope="col" className={classOf(h.column.columnDef.meta)} aria-sort={sorted === "asc" ? "ascending" : sorted === "desc" ? "descending" : undefined}>
+                    {h.column.getCanSort()
+                      ? <button type="button" onClick={h.column.getToggleSortingHandler()}>{flexRender(h.column.columnDef.header, h.getContext())}{sorted === "asc" ? " ↑" : sorted === "desc" ? " ↓" : ""}</button>
+                      : flexRender(h.column.columnDef.header, h.getContext())}
+                  </th>
+                );
+              })}
+            </tr>
+          ))}
+        </thead>
+        <tbody role={role("rowgroup")} style={long ? { height: virtual.getTotalSize() } : undefined}>
+          {many
+            ? virtual.getVirtualItems().map(({ index, start }) => <Line key={all[index]!.id} row={all[index]!} columns={columns} place={index} top={long ? start : undefined} />)
+            : all.map((row, i) => <Line key={row.id} row={row} columns={columns} place={i} />)}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** Confirm asks before something that cannot simply be undone; what it does may fail. */
+export function Confirm({ trigger, title, children, action, danger = true, act }: { trigger: ReactNode; title: string; children: ReactNode; action: string; danger?: boolean; act: () => Promise<unknown> }) {
+  const [open, setOpen] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const run = async () => {
+    setBusy(true);
+    setError(undefined);
+    try {
+      await act();
+      setOpen(false);
+    } catch (e) {
+      setError(e);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <AlertDialog.Root open={open} onOpenChange={(o) => { setOpen(o); setError(undefined); }}>
+      <AlertDialog.Trigger asChild>{trigger}</AlertDialog.Trigger>
+      <AlertDialog.Portal>
+        <AlertDialog.Overlay className="veil" />
+        <AlertDialog.Content className="dialog">
+          <AlertDialog.Title asChild><h2>{title}</h2></AlertDialog.Title>
+          <AlertDialog.Description asChild><div className="muted">{children}</div></AlertDialog.Description>
+          {error !== undefined && <Problem error={error} />}
+          <div className="dialog-foot">
+            <AlertDialog.Cancel asChild><Button>Cancel</Button></AlertDialog.Cancel>
+            <Button kind={danger ? "danger" : "primary"} disabled={busy} onClick={() => void run()}>{action}</Button>
+          </div>
+        </AlertDialog.Content>
+      </AlertDialog.Portal>
+    </AlertDialog.Root>
+  );
+}
+
+/** FormDialog has a form; `submit` gets its values, and the dialog closes when it is done. */
+export function FormDialog({ trigger, title, action, children, submit }: { trigger: ReactNode; title: string; action: string; children: ReactNode; submit: (values: Record<string, string>) => Promise<ReactNode | void> }) {
+  const [open, setOpen] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const [done, setDone] = useState<ReactNode>();
+  return (
+    <RadixDialog.Root open={open} onOpenChange={(o) => { setOpen(o); setError(undefined); setDone(undefined); }}>
+      <RadixDialog.Trigger asChild>{trigger}</RadixDialog.Trigger>
+      <RadixDialog.Portal>
+        <RadixDialog.Overlay className="veil" />
+        <RadixDialog.Content className="dialog" aria-describedby={undefined}>
+          <RadixDialog.Title asChild><h2>{title}</h2></RadixDialog.Title>
+          {done ? (
+            <>{done}<div className="dialog-foot"><RadixDialog.Close asChild><Button kind="primary">Done</Button></RadixDialog.Close></div></>
+          ) : (
+            <form className="stack" onSubmit={(e) => {
+              e.preventDefault();
+              const values = Object.fromEntries([...new FormData(e.currentTarget)].map(([k, v]) => [k, String(v)]));
+              setBusy(true);
+              setError(undefined);
+              submit(values).then((said) => (said ? setDone(said) : setOpen(false)), setError).finally(() => setBusy(false));
+            }}>
+              {children}
+              {error !== undefined && <Problem error={error} />}
+              <div className="dialog-foot">
+                <RadixDialog.Close asChild><Button>Cancel</Button></RadixDialog.Close>
+                <Button kind="primary" type="submit" disabled={busy}>{action}</Button>
+              </div>
+            </form>
+          )}
+        </RadixDialog.Content>
+      </RadixDialog.Portal>
+    </RadixDialog.Root>
+  );
+}
+
+/** Spark is a line without axes. */
+export function Spark({ values, label }: { values: number[]; label: string }) {
+  const most = Math.max(1, ...values);
+  const path = values.map((v, i) => `${i === 0 ? "M" : "L"}${((i / Math.max(1, values.length - 1)) * 100).toFixed(2)},${(30 - (v / most) * 28).toFixed(2)}`).join("");
+  return <svg className="spark" viewBox="0 0 100 32" preserveAspectRatio="none" role="img" aria-label={label}><path d={path} /></svg>;
+}
