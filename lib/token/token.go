@@ -40,6 +40,8 @@ const (
 	headBytes   = 1 + 8
 	infoPrefix  = "sluice token 1: "
 	leastLength = headBytes + sha256.Size
+
+	derivedPrefix = "sluice derived key 1: "
 )
 
 // Why a token is not taken.
@@ -123,6 +125,20 @@ func (k *Keys) Open(purpose, text string, now time.Time) ([]string, error) {
 	return readFields(b[headBytes:])
 }
 
+// Derive returns a key of sha256.Size bytes for a purpose by each secret, that which
+// signs first. It is for tokens of another form than Sign's. Such a key is none of
+// Sign's, whatever the purpose.
+func (k *Keys) Derive(purpose string) ([][]byte, error) {
+	keys := make([][]byte, len(k.secrets))
+	for i, secret := range k.secrets {
+		var err error
+		if keys[i], err = deriveKey(secret, derivedPrefix+purpose); err != nil {
+			return nil, err
+		}
+	}
+	return keys, nil
+}
+
 // readFields reads what Sign wrote.
 func readFields(b []byte) ([]string, error) {
 	var fields []string
@@ -139,11 +155,20 @@ func readFields(b []byte) ([]string, error) {
 
 // sum is the HMAC of a text by a purpose's key.
 func sum(secret []byte, purpose string, text []byte) ([]byte, error) {
-	key, err := hkdf.Key(sha256.New, secret, nil, infoPrefix+purpose, sha256.Size)
+	key, err := deriveKey(secret, infoPrefix+purpose)
 	if err != nil {
-		return nil, fmt.Errorf("derive the key of tokens for %s: %w", purpose, err)
+		return nil, err
 	}
 	h := hmac.New(sha256.New, key)
 	_, _ = h.Write(text) // never fails (hash.Hash)
 	return h.Sum(nil), nil
+}
+
+// deriveKey returns the key of a secret for what info says.
+func deriveKey(secret []byte, info string) ([]byte, error) {
+	key, err := hkdf.Key(sha256.New, secret, nil, info, sha256.Size)
+	if err != nil {
+		return nil, fmt.Errorf("derive the key of tokens for %s: %w", info, err)
+	}
+	return key, nil
 }

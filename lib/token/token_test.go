@@ -147,3 +147,27 @@ func FuzzFields(f *testing.F) {
 		}
 	})
 }
+
+// A derived key is of its purpose and of its secret, and none that signs.
+func TestDerive(t *testing.T) {
+	derive := func(purpose string, secrets ...[]byte) [][]byte {
+		all, err := keys(t, secrets...).Derive(purpose)
+		if err != nil || len(all) != len(secrets) {
+			t.Fatal(len(all), err)
+		}
+		return all
+	}
+	both := derive("return path", first, second)
+	signs, err := deriveKey(first, infoPrefix+"return path")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, other := range map[string][]byte{"the other secret's": both[1], "another purpose's": derive("x", first)[0], "the one that signs": signs} {
+		if bytes.Equal(both[0], other) {
+			t.Errorf("the key is %s", name)
+		}
+	}
+	if again := derive("return path", second, first); !bytes.Equal(again[1], both[0]) || !bytes.Equal(again[0], both[1]) {
+		t.Error("keys change with the order of secrets")
+	}
+}
