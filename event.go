@@ -99,7 +99,7 @@ type EventKey struct {
 // kind and name at its time.
 type Count struct {
 	Kind       EventKind
-	TimeMillis int64 // any moment of the hour that it belongs to
+	TimeMillis int64 // any moment of the hour that it belongs to; of its quarter, see Quarter
 	By         int64
 	App        string
 	Name       string

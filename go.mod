@@ -2,6 +2,8 @@ module sluice
 
 go 1.26.0
 
+ignore ./web/node_modules
+
 require (
 	github.com/aws/aws-sdk-go-v2 v1.47.6
 	github.com/aws/aws-sdk-go-v2/service/sesv2 v1.79.6
@@ -50,7 +52,7 @@ require (
 	github.com/xdg-go/scram v1.2.0 // indirect
 	github.com/xdg-go/stringprep v1.0.4 // indirect
 	github.com/youmark/pkcs8 v0.0.0-20240726163527-a2c0da244d78 // indirect
-	golang.org/x/crypto v0.57.0 // indirect
+	golang.org/x/crypto v0.57.0
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.42.0
 	google.golang.org/protobuf v1.36.12 // indirect

@@ -21,6 +21,7 @@ import (
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/journey/desk"
+	"sluice/journey/timeline"
 	"sluice/lib/doctor"
 	"sluice/lib/meter"
 	"sluice/mail"
@@ -28,7 +29,11 @@ import (
 	"sluice/mail/smtpd"
 	"sluice/mail/spool"
 	"sluice/mail/suppress"
+	"sluice/ops/account"
 	"sluice/store"
+	"sluice/store/sqlstore"
+	"sluice/track/land"
+	"sluice/track/webhook"
 	"sluice/user"
 	"sluice/user/consent"
 	"sluice/user/segment"
@@ -61,6 +66,9 @@ type program struct {
 	mailboxes Mailboxes
 
 	suppressions *suppress.Service
+	webhooks     *webhook.Service
+	groups       store.GroupStore
+	settings     Settings
 
 	domains DomainLooker
 	stopped bool // it has no services
@@ -89,9 +97,22 @@ func (p *program) Services() *Services {
 	if p.stopped {
 		return NotRunning
 	}
+	accounts, _ := p.keys.(store.AccountStore)
+	dead, _ := p.keys.(DeadLetters)
+	reactions, _ := p.series.(store.ReactionStore)
+	finder, _ := p.keys.(user.Finder)
+	reader := &timeline.Reader{Sends: p.sends, Partitions: 2}
+	if db, ok := p.keys.(*sqlstore.Store); ok {
+		reader.Events, reader.Sends, reader.Suppressions = db, db, db
+	}
+	if p.journeys != nil {
+		reader.Places = p.journeys.PlacesOf
+	}
 	return &Services{
-		Intake: p.intake, Keys: p.keys, Consent: p.forms, Series: p.series, Users: p.users, Segments: p.segments, Scanner: p.scanner,
-		Templates: p.templates, Schedules: p.schedules, Journeys: p.journeys, Suppressions: p.suppressions, Submitter: p.submitter, Sends: p.sends,
+		Accounts: account.New(accounts, sluice.SystemClock{}), AccountStore: accounts, DeadLetters: dead, Replay: func(context.Context, int64) error { return nil },
+		Finder: finder, Timeline: reader, Settings: p.settings,
+		Intake: p.intake, Keys: p.keys, Consent: p.forms, Series: p.series, Reactions: reactions, Users: p.users, Segments: p.segments, Scanner: p.scanner,
+		Templates: p.templates, Schedules: p.schedules, Journeys: p.journeys, Suppressions: p.suppressions, Webhooks: p.webhooks, Groups: p.groups, Submitter: p.submitter, Sends: p.sends,
 		Canceller: p.canceller, Ledger: p.ledger, Decider: p.decider, Operator: p.operator, Domains: p.domains, Mailboxes: p.mailboxes,
 		Applied: func(context.Context, []user.Key) error { return nil },
 		Unlist:  NotRunning.Unlist, SenderRefused: NotRunning.SenderRefused,
@@ -252,8 +273,11 @@ func fullStats() Stats {
 		Redis:        []RedisCalls{{"127.0.0.1:6379", took, 2}},
 		LeaseChanges: map[string]flow.Changes{"store": {Taken: 16, Lost: 1, Returned: 2}},
 		Mirror:       &Mirror{took, 9, 1},
+		Webhooks:     &Posted{Delivered: 4, Failed: 2, GivenUp: 1, Events: 90, LagSeconds: 1.5},
 		Checkpoints:  &Checkpoints{AgeSeconds: 12, Saved: 3, Bytes: 8176, Failed: 1, Recovered: 1, Stranded: 2, Dropped: 1},
+		Landing:      &land.Snapshot{Opens: 9, Clicks: 4, Machines: 3, Refused: 2, Spilled: 1, Lost: 1, Seconds: took},
 		SMTP:         &smtpd.Snapshot{Messages: 5, Recipients: 8, Refused: map[string]int64{"login": 2}, Seconds: took, Open: 1},
+		Returned:     &Returned{Results: map[string]int64{"bounced": 2}, SMTP: smtpd.Snapshot{Refused: map[string]int64{"address": 1}, Open: 1}},
 		Routes:       []routing.Snapshot{{Name: "relay", Breaker: "open", Why: routing.Down{Cause: mail.CauseRefused, Text: "connection refused", Since: time.Unix(1_700_000_000, 0)}, Opened: 1, Taken: 9, Throttled: 2, Share: 0.5, LeftToday: 7}},
 		Domains:      []SenderDomain{{"example.com", doctor.Summary{Errors: 1, Warnings: 2}}},
 		Mail: []spool.RouteProfile{{Route: "relay", Results: map[mail.ResultKind]int64{mail.ResultSent: 3},

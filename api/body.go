@@ -123,6 +123,10 @@ func errBodyTooLarge() error {
 	return refusal(sluice.CodeTooLarge, "the body is larger than %d bytes; send its events in several requests", maxEventsBytes)
 }
 
+func errLargerThan(maxBytes int) error {
+	return refusal(sluice.CodeTooLarge, "the body is larger than %d bytes", maxBytes)
+}
+
 func allowBody(size int) error {
 	if size > maxEventsBytes {
 		return errBodyTooLarge()
@@ -146,6 +150,9 @@ func readBody(r *http.Request, b *connlimit.Budget) (*buffer, error) {
 	}
 	if _, ok := errors.AsType[*sluice.Error](err); ok {
 		return buf, err
+	}
+	if most, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return buf, errLargerThan(int(most.Limit))
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return buf, &statusError{http.StatusRequestTimeout, refusal(sluice.CodeInvalid, "the body did not arrive in time; nothing of it was taken in")}

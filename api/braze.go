@@ -191,8 +191,8 @@ func (c *brazeCall) answer() (done braze.Reply, err error) {
 			return done, err
 		}
 	}
-	busy(c.r)
-	ctx := s.intake.waits.context(s.clock.Now())
+	connlimit.Busy(c.r)
+	ctx := s.intake.waits.Context(s.clock.Now())
 	slots := s.intake.slots
 	if c.e.Limit != braze.LimitTrack {
 		slots = s.dialect.slots
@@ -221,6 +221,9 @@ func (c *brazeCall) identify() (key.Identity, error) {
 	if scheme, rest, ok := strings.Cut(header, " "); ok && strings.EqualFold(scheme, "Bearer") {
 		c.key = strings.TrimSpace(rest)
 	}
+	if header == "" && tokenOf(c.r) != "" {
+		return c.session()
+	}
 	if header == "" {
 		c.key = c.query.Get("api_key")
 		if c.key == "" && c.e.Method == http.MethodPost {
@@ -239,6 +242,16 @@ func (c *brazeCall) identify() (key.Identity, error) {
 	c.sender, c.bounded = who.ID, who.Bounded()
 	if a, ok := c.w.(*answer); ok && err == nil {
 		a.sender = who.ID
+	}
+	return who, err
+}
+
+// session is identify of a browser. A change of it is noted, before its body is read.
+func (c *brazeCall) session() (key.Identity, error) {
+	who, err := c.s.identify(c.w, c.r)
+	c.sender, c.bounded = who.ID, who.Bounded()
+	if err == nil && who.May(c.e.Permission) {
+		err = c.s.noteChange(c.w, c.r, c.e.Permission)
 	}
 	return who, err
 }
@@ -270,6 +283,11 @@ func (c *brazeCall) refusal(err error) braze.Reply {
 	status := statusOf(e.Code)
 	if special, ok := errors.AsType[*statusError](err); ok {
 		status = special.status
+	}
+	if status == http.StatusRequestEntityTooLarge {
+		c.release() // the memory of what was read
+		c.body = nil
+		drain(c.r)
 	}
 	return braze.Reply{Status: status, Body: braze.ErrorBody(e.Message)}
 }

@@ -63,16 +63,33 @@ var calls = []call{
 	{"GET", journeyPeoplePath, key.JourneysRead, "step state after limit", (*request).journeyPeople, ""},
 	{"GET", journeyWhyPath, key.JourneysRead, "user by step", (*request).whyJourney, ""},
 	{"GET", userJourneysPath, key.JourneysRead, "by", (*request).userJourneys, ""},
+	{"GET", userTimelinePath, key.PeopleRead, "by kinds before limit", (*request).userTimeline, ""},
+	{"GET", usersPath, key.PeopleRead, "q limit", (*request).findUsers, ""},
 
 	{"GET", suppressionsPath, key.SuppressionsRead, "entry after limit", (*request).listSuppressions, noHarm},
 	{"POST", suppressionsPath, key.SuppressionsWrite, "", (*request).addSuppressions, noHarm},
 	{"POST", suppressionsPath + "/remove", key.SuppressionsWrite, "", (*request).removeSuppressions, noHarm},
 	{"POST", suppressionsPath + "/check", key.SuppressionsRead, "", (*request).checkSuppressions, noHarm},
 
+	{"GET", groupsPath, key.GroupsRead, "", (*request).listGroups, ""},
+	{"PUT", groupPath, key.GroupsWrite, "", (*request).putGroup, noHarm},
+	{"DELETE", groupPath, key.GroupsWrite, anyQuery, (*request).dropGroup, noHarm},
+
+	{"GET", webhooksPath, key.WebhooksRead, "", (*request).listWebhooks, ""},
+	{"POST", webhooksPath, key.WebhooksWrite, "", (*request).addWebhook, ""},
+	{"GET", webhookPath, key.WebhooksRead, "", (*request).getWebhook, ""},
+	{"PATCH", webhookPath, key.WebhooksWrite, "", (*request).changeWebhook, noHarm},
+	{"DELETE", webhookPath, key.WebhooksWrite, anyQuery, (*request).dropWebhook, noHarm},
+	{"POST", webhookPath + "/rotate", key.WebhooksWrite, "", (*request).rotateWebhook, "look whether it was rotated, by GET"},
+	{"POST", webhookPath + "/test", key.WebhooksWrite, "", (*request).testWebhook, ""},
+	{"POST", webhookPath + "/replay", key.WebhooksWrite, "", (*request).replayWebhook, noHarm},
+	{"GET", webhookPath + "/deliveries", key.WebhooksRead, "limit", (*request).webhookDeliveries, ""},
+
 	{"GET", messagePath, key.MessagesSend, anyQuery, (*request).messageLife, ""},
 	{"DELETE", messagePath, key.MessagesSend, anyQuery, (*request).cancelMessage, ""},
 
 	{"GET", seriesPath, key.SeriesRead, anyQuery, (*request).series, ""},
+	{"GET", reactionsPath, key.SeriesRead, anyQuery, (*request).reactions, ""},
 	{"GET", domainPath, key.DomainsRead, "", (*request).checkDomain, ""},
 
 	{"GET", ledgerPath, key.LedgerRead, "", (*request).ledger, ""},
@@ -83,6 +100,24 @@ var calls = []call{
 	{"POST", sendingPath + "/pause", key.SendingWrite, "", (*request).pauseSending, ""},
 	{"POST", sendingPath + "/resume", key.SendingWrite, "", (*request).resumeSending, ""},
 	{"POST", sendingPath + "/purge", key.SendingWrite, "", (*request).purgeSending, ""},
+
+	{"GET", overviewPath, key.StatusRead, "", (*request).overview, ""},
+	{"GET", sendsPath, key.StatusRead, "to state user message before limit", (*request).listSends, ""},
+	{"GET", deadPath, key.StatusRead, "after limit", (*request).listDead, ""},
+	{"GET", deadLetterPath, key.StatusRead, "", (*request).showDead, ""},
+	{"DELETE", deadLetterPath, key.LedgerWrite, "", (*request).dropDead, ""},
+	{"POST", deadLetterPath + "/replay", key.LedgerWrite, "", (*request).replayDead, ""},
+
+	{"GET", settingsPath, key.AccountsManage, "", (*request).showSettings, ""},
+	{"GET", accountsPath, key.AccountsManage, "", (*request).listAccounts, ""},
+	{"POST", accountsPath, key.AccountsManage, "", (*request).addAccount, ""},
+	{"PUT", accountPath, key.AccountsManage, "", (*request).changeAccount, ""},
+	{"DELETE", accountPath, key.AccountsManage, "", (*request).removeAccount, ""},
+	{"DELETE", accountPath + "/sessions", key.AccountsManage, "", (*request).endSessions, ""},
+	{"GET", keysPath, key.AccountsManage, "", (*request).listKeys, ""},
+	{"POST", keysPath, key.AccountsManage, "", (*request).addKey, ""},
+	{"DELETE", keyPath, key.AccountsManage, "", (*request).revokeKey, ""},
+	{"GET", auditPath, key.AccountsManage, "before limit", (*request).listAudit, ""},
 
 	{"GET", mailboxesPath, key.MailboxesRead, "to before limit", (*request).listMailboxes, ""},
 	{"GET", mailboxPath, key.MailboxesRead, "", (*request).showMailbox, ""},
@@ -100,6 +135,11 @@ type request struct {
 	held   held
 	items  int // how much of the key's rate it is
 	status int // of a good answer
+
+	// Of a change by a session, for the audit log: how what is changed looks, how it
+	// looked before, and how it looks after if there is no view.
+	view          func(*request) (any, error)
+	before, after any
 }
 
 // document is the body of an answer that is no JSON.
@@ -113,6 +153,7 @@ func (s *Server) serve(c *call) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := &request{Request: r, s: s, w: w, status: http.StatusOK}
 		defer func() { q.held.release() }()
+		defer q.noteBody()
 		body, err := q.pass(c)
 		if err != nil {
 			s.writeError(w, r, err)
@@ -146,13 +187,27 @@ func (q *request) pass(c *call) (body any, err error) {
 			return nil, err
 		}
 	}
-	if body, err = c.answer(q); err != nil {
+	if err = q.watch(auditViews[c.path]); err != nil {
+		return nil, q.s.storeError(q.w, err, "nothing was changed, as how it looked could not be noted in the audit log; try again")
+	}
+	body, err = c.answer(q)
+	if _, refused := errors.AsType[*sluice.Error](err); !refused { // else nothing was done, and this may be
+		q.noteView()
+	}
+	if err != nil {
 		err = q.s.storeError(q.w, err, c.again)
 	}
 	if q.items > 1 {
 		q.s.rates.spend(q.who, q.items-1)
 	}
 	return body, err
+}
+
+// noteBody has the audit log show what was sent, unless the call has said it.
+func (q *request) noteBody() {
+	if a, ok := q.w.(*answer); ok && a.audit != "" && a.detail == "" && q.held.body != nil {
+		a.detail = clip(q.held.text())
+	}
 }
 
 // storeError is what a caller is told of an error of a store, and to do then.

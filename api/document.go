@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -30,38 +31,126 @@ func (s *Server) document(w http.ResponseWriter, _ *http.Request) {
 	s.write(w, openAPI)
 }
 
-// docs answers with the page.
+// docs answers with the page, or with the part of it that is searched for.
 func (s *Server) docs(w http.ResponseWriter, r *http.Request) {
-	p, err := docsPage()
+	asked := r.URL.Query().Get("q")
+	text, err := s.docsPage(strings.TrimSpace(strings.ToValidUTF8(asked[:min(len(asked), maxAskedBytes)], "")))
 	if err != nil {
 		s.writeError(w, r, err)
 		return
 	}
-	s.writeHTML(w, http.StatusOK, styleHash(p), noForms, []byte(p))
+	s.writeHTML(w, http.StatusOK, styleHash(text), formsHere, []byte(text))
 }
 
-// docsPage makes the page when it is first asked for.
-var docsPage = sync.OnceValues(func() (string, error) {
-	var d apiDocument
-	if err := json.Unmarshal(openAPI, &d); err != nil {
-		return "", fmt.Errorf("read openapi.json: %w", err)
+// docsPage makes the page of what is searched for; empty: that of all, once.
+func (s *Server) docsPage(asked string) (string, error) {
+	if asked == "" {
+		return wholeDocs()
 	}
-	t, err := template.New("docs").Funcs(template.FuncMap{"prose": prose, "last": last, "pretty": pretty, "join": join, "bounds": bounds}).Parse(docsTemplate)
+	done, err := takeAny(s.searches, "searches are being answered")
 	if err != nil {
-		return "", fmt.Errorf("read docs.html: %w", err)
+		return "", err
+	}
+	defer done()
+	return makeDocs(asked)
+}
+
+var wholeDocs = sync.OnceValues(func() (string, error) { return makeDocs("") })
+
+func makeDocs(asked string) (string, error) {
+	d, err := apiDocs()
+	if err != nil {
+		return "", err
 	}
 	var b bytes.Buffer
-	if err := t.Execute(&b, &d); err != nil {
+	if err := d.page.Execute(&b, d.view(asked)); err != nil {
 		return "", fmt.Errorf("make the page of openapi.json: %w", err)
 	}
 	return b.String(), nil
+}
+
+// Bounds of searches: what is asked for, and how many are answered at once.
+// Anybody may ask, and a page takes some milliseconds.
+const (
+	maxAskedBytes    = 100
+	parallelSearches = 2
+)
+
+// describedAPI is what the page of the API is made of.
+type describedAPI struct {
+	document apiDocument
+	page     *template.Template
+	texts    map[string]string // all that is said of a call, in lower case, by its id
+}
+
+// apiDocs reads the description when it is first asked for.
+var apiDocs = sync.OnceValues(func() (*describedAPI, error) {
+	d := &describedAPI{texts: make(map[string]string)}
+	var raw struct {
+		Paths ordered[ordered[json.RawMessage]]
+	}
+	if err := errors.Join(json.Unmarshal(openAPI, &d.document), json.Unmarshal(openAPI, &raw)); err != nil {
+		return nil, fmt.Errorf("read openapi.json: %w", err)
+	}
+	for i, path := range d.document.Paths {
+		for j, call := range path.Value {
+			d.texts[call.Value.OperationID] = strings.ToLower(call.Name + " " + path.Name + " " + string(raw.Paths[i].Value[j].Value))
+		}
+	}
+	var err error
+	d.page, err = template.New("docs").Funcs(template.FuncMap{"prose": prose, "plain": plain, "last": last, "pretty": pretty, "join": join, "bounds": bounds}).Parse(docsTemplate)
+	if err != nil {
+		return nil, fmt.Errorf("read docs.html: %w", err)
+	}
+	return d, nil
 })
+
+// docsView is what the page shows.
+type docsView struct {
+	*apiDocument
+	Asked  string
+	Found  int
+	Groups []docsGroup
+}
+
+// docsGroup are the calls of a tag.
+type docsGroup struct {
+	Name, Description string
+	Calls             []docsCall
+}
+
+type docsCall struct {
+	Path string
+	member[operation]
+}
+
+// view groups the calls that have all words of what is asked for by their tags.
+func (d *describedAPI) view(asked string) *docsView {
+	v := &docsView{apiDocument: &d.document, Asked: asked}
+	words := strings.Fields(strings.ToLower(asked))
+	for _, tag := range d.document.Tags {
+		group := docsGroup{Name: tag.Name, Description: tag.Description}
+		for _, path := range d.document.Paths {
+			for _, call := range path.Value {
+				text := d.texts[call.Value.OperationID]
+				if slices.Contains(call.Value.Tags, tag.Name) && !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) }) {
+					group.Calls = append(group.Calls, docsCall{path.Name, call})
+				}
+			}
+		}
+		if v.Found += len(group.Calls); len(group.Calls) > 0 {
+			v.Groups = append(v.Groups, group)
+		}
+	}
+	return v
+}
 
 // apiDocument is what the page shows of an OpenAPI document.
 type apiDocument struct {
 	Info struct {
 		Title, Version, Summary, Description string
 	}
+	Tags       []struct{ Name, Description string }
 	Paths      ordered[ordered[operation]]
 	Components struct {
 		Schemas         ordered[schema]
@@ -72,6 +161,7 @@ type apiDocument struct {
 
 type operation struct {
 	OperationID          string
+	Tags                 []string
 	Summary, Description string
 	Security             []any
 	Parameters           []struct {
@@ -157,6 +247,9 @@ func prose(text string) template.HTML {
 	}
 	return template.HTML(b.String())
 }
+
+// plain is a description without its backquotes.
+func plain(text string) string { return strings.ReplaceAll(text, "`", "") }
 
 // last is the name that a reference ends with.
 func last(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }

@@ -51,6 +51,25 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 	}
 }
 
+// Clients are made of the document and linters read it: it says where the server
+// is, and of each call how it is refused.
+func TestDocumentForClients(t *testing.T) {
+	_, c := checked(t)
+	if servers := c.Document.Servers; len(servers) != 1 || servers[0].URL != "/" {
+		t.Errorf("servers: %+v, want the one that answers", servers)
+	}
+	ids := make(map[string]bool)
+	for path, item := range c.Document.Paths.Map() {
+		for method, operation := range item.Operations() {
+			refused := slices.ContainsFunc(slices.Collect(maps.Keys(operation.Responses.Map())), func(status string) bool { return status[0] == '4' })
+			if !refused || operation.Summary == "" || len(operation.Tags) != 1 || ids[operation.OperationID] {
+				t.Errorf("%s %s: it says how it is refused: %t; summary %q, tags %v, id %s", method, path, refused, operation.Summary, operation.Tags, operation.OperationID)
+			}
+			ids[operation.OperationID] = true
+		}
+	}
+}
+
 // The codes of the document are those of the domain, all of them.
 func TestDocumentHasEveryCode(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../errors.go", nil, 0)
@@ -119,6 +138,23 @@ func TestDocs(t *testing.T) {
 	if found := regexp.MustCompile(`(?i)<script|\son[a-z]+=|(src|href)="(//|https?:)|style="|ZgotmplZ|<no value>`).FindString(body); found != "" {
 		t.Errorf("the page has %s", found)
 	}
+	for _, tag := range c.Document.Tags {
+		if !strings.Contains(body, `href="#group-`+tag.Name+`"`) || strings.Count(body, `id="group-`+tag.Name+`"`) != 1 {
+			t.Errorf("the calls of %s have no group", tag.Name)
+		}
+	}
+	if calls := strings.Count(string(openAPI), `"operationId"`); strings.Count(body, "<section>") != calls {
+		t.Errorf("%d calls are on the page, there are %d", strings.Count(body, "<section>"), calls)
+	}
+	for q, want := range map[string][]string{
+		"purge": {"purgeSending"}, "PURGE+waits": {"purgeSending"}, "no-such-word": nil, "%3Cb%3E%22": nil, "users/export": {"usersExportIDs"},
+	} {
+		_, _, found := do(t, "GET", url+"/docs?q="+q)
+		sections := strings.Count(found, "<section>")
+		if len(want) == 0 && sections > 0 || len(want) > 0 && (sections < 1 || sections > 5 || !strings.Contains(found, `<h2 id="`+want[0]+`">`)) || strings.Contains(found, "<b>") {
+			t.Errorf("searched for %s: %d calls", q, sections)
+		}
+	}
 	if strings.Count(body, "<section>") != strings.Count(body, "</section>") || strings.Count(body, "<pre>") == 0 {
 		t.Error("the page is cut off")
 	}
@@ -127,7 +163,7 @@ func TestDocs(t *testing.T) {
 // Paths that are almost one are none, and answered as such.
 func TestUnknownPaths(t *testing.T) {
 	_, url := start(t, &program{})
-	for _, path := range []string{"/", "//v1/events", "/v1//events", "/v1/events/", "/v1/./events", "/v1/x/../events", "/V1/events", "/healthz/", "/v1/events%00", "/%ff", "/openapi.json/.."} {
+	for _, path := range []string{"//v1/events", "/v1//events", "/v1/events/", "/v1/./events", "/v1/x/../events", "/V1/events", "/healthz/", "/v1/events%00", "/%ff", "/openapi.json/.."} {
 		for _, method := range []string{"GET", "POST", "DELETE"} {
 			if status, _, body := do(t, method, url+path); status != 404 || !strings.Contains(body, `"code":"not_found"`) {
 				t.Errorf("%s %s: %d %s", method, path, status, body)

@@ -71,6 +71,9 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if special, ok := errors.AsType[*statusError](err); ok {
 		status = special.status
 	}
+	if status == http.StatusRequestEntityTooLarge {
+		drain(r)
+	}
 	full, _ := errors.AsType[*mail.WaitingFull](err)
 	switch {
 	case full != nil, e.Code == sluice.CodeTooFast && w.Header().Get("Retry-After") == "":

@@ -14,6 +14,7 @@ import (
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/lib/connlimit"
+	"sluice/lib/deadline"
 	"sluice/lib/key"
 )
 
@@ -44,7 +45,7 @@ type intake struct {
 	mu         sync.Mutex
 	complained time.Time
 
-	waits    deadlines
+	waits    deadline.Shared
 	accepted prometheus.Counter
 	refused  prometheus.Counter
 	answers  *prometheus.CounterVec
@@ -55,7 +56,7 @@ type intake struct {
 func newIntake() *intake {
 	b := connlimit.NewBudget(maxHeldBytes)
 	in := &intake{
-		budget: b, unpacker: newUnpacker(b), slots: make(chan struct{}, maxTakenIn),
+		budget: b, unpacker: newUnpacker(b), slots: make(chan struct{}, maxTakenIn), waits: deadline.Shared{Timeout: acceptTimeout, Step: deadlineStep},
 		accepted: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_accepted_items_total", Help: "Items of requests that were durably written."}),
 		refused:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_refused_items_total", Help: "Items of requests that were refused: invalid events, counters, messages, or objects of calls of Braze's API."}),
 		answers:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_http_events_requests_total", Help: "Requests with events, counters or messages, and posted calls of Braze's API, by the status of their answers."}, []string{"status"}),
@@ -64,28 +65,6 @@ func newIntake() *intake {
 	}
 	in.answered = in.answers.WithLabelValues(strconv.Itoa(http.StatusAccepted))
 	return in
-}
-
-// deadlines gives requests that come within a second one context. A context and
-// a timer for each cost a tenth of what accepting a single event does. A client
-// that hangs up is waited for to the end: what it sent is being written.
-type deadlines struct {
-	mu      sync.Mutex
-	step    time.Time
-	current context.Context
-}
-
-// context returns one that ends acceptTimeout from now, or up to deadlineStep
-// sooner.
-func (d *deadlines) context(now time.Time) context.Context {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.current == nil || now.Sub(d.step) >= deadlineStep || now.Before(d.step) {
-		ctx, cancel := context.WithTimeout(context.Background(), acceptTimeout)
-		context.AfterFunc(ctx, cancel) // it ends by its time, and nothing is left of it
-		d.step, d.current = now, ctx
-	}
-	return d.current
 }
 
 // outcome is what became of a request's items: the body of a 202.
@@ -252,8 +231,11 @@ func (s *Server) notAccepted(w http.ResponseWriter, err error, again string) err
 	}
 	s.complain(w, err)
 	why := "the log cannot be written now"
-	if errors.Is(err, sluice.ErrFull) {
+	switch {
+	case errors.Is(err, sluice.ErrFull):
 		why = "redis is full"
+	case errors.Is(err, flow.ErrReplicas):
+		why = "too few replicas of redis have it (wait_replicas)"
 	}
 	return refusal(sluice.CodeUnavailable, "%s; a part of this request may be in. %s", why, again)
 }

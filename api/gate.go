@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/lib/connlimit"
 	"sluice/lib/key"
 )
 
@@ -25,7 +26,7 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request, p key.Permissi
 
 // allowed returns who sent a request, if that key has a permission.
 func (s *Server) allowed(w http.ResponseWriter, r *http.Request, p key.Permission) (key.Identity, error) {
-	who, err := s.authority.identify(r.Context(), r.Header.Get("Authorization"))
+	who, err := s.identify(w, r)
 	if err != nil {
 		return who, err
 	}
@@ -33,9 +34,17 @@ func (s *Server) allowed(w http.ResponseWriter, r *http.Request, p key.Permissio
 		a.sender = who.ID
 	}
 	if !who.May(p) {
-		return who, refusal(sluice.CodeForbidden, "this key may not do that: it lacks the permission %s; `sluice key create --permission` makes another", p)
+		return who, refusal(sluice.CodeForbidden, lacks(w), p)
 	}
-	return who, nil
+	return who, s.noteChange(w, r, p)
+}
+
+// lacks says of a key, or of an account, that it may not do what is asked.
+func lacks(w http.ResponseWriter) string {
+	if a, ok := w.(*answer); ok && a.account != nil {
+		return "your role " + a.account.Role + " may not do that: it lacks the permission %s; an admin can give you another role"
+	}
+	return "this key may not do that: it lacks the permission %s; `sluice key create --permission` makes another"
 }
 
 // takeSlot waits for its turn, not for long.
@@ -94,9 +103,9 @@ func (s *Server) hold(r *http.Request, slots chan struct{}) (ctx context.Context
 		body.release()
 		return nil, held{}, err
 	}
-	busy(r)
+	connlimit.Busy(r)
 	if ctx = r.Context(); slots != nil {
-		ctx = s.intake.waits.context(s.clock.Now())
+		ctx = s.intake.waits.Context(s.clock.Now())
 	}
 	h, err = s.unpacked(ctx, r, body, slots)
 	return ctx, h, err
@@ -133,7 +142,7 @@ func (s *Server) holdJSON(r *http.Request, maxBytes int) (held, error) {
 	_, h, err := s.hold(r, nil)
 	if err == nil && len(h.body.bytes) > maxBytes {
 		h.release()
-		return held{}, refusal(sluice.CodeTooLarge, "the body is larger than %d bytes", maxBytes)
+		return held{}, errLargerThan(maxBytes)
 	}
 	return h, err
 }

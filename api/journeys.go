@@ -13,6 +13,7 @@ import (
 	"sluice/journey/desk"
 	"sluice/journey/plan"
 	"sluice/store"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
@@ -133,6 +134,7 @@ func (q *request) madeJourney(j store.Journey, err error) (any, error) {
 	}
 	q.w.Header().Set("Location", journeysPath+"/"+j.ID)
 	q.status = http.StatusCreated
+	q.became(shownJourney(&j))
 	return shownJourney(&j), nil
 }
 
@@ -283,20 +285,25 @@ func shownPlace(x *desk.Place) placeShown {
 	return placeShown{x.Journey, x.Name, x.Status, x.Version, x.State.String(), x.Step, x.StepName, timeText(x.DueMillis), timeText(x.Entered), x.Occurrence, x.Path}
 }
 
-// userJourneys is GET /v1/users/{id}/journeys.
-func (q *request) userJourneys() (any, error) {
+// userOfPath is the user whom the path names, by what the query says.
+func (q *request) userOfPath() (row user.Row, p *profile.Profile, err error) {
 	by := q.query.Get("by")
 	if by == "" {
 		by = "external_id"
 	}
 	if by != "external_id" && by != "braze_id" {
-		return nil, refusal(sluice.CodeInvalid, "by is %.32q, want external_id or braze_id: what the path names the user by", by)
+		return row, nil, refusal(sluice.CodeInvalid, "by is %.32q, want external_id or braze_id: what the path names the user by", by)
 	}
-	user, p, err := q.user(q.Context(), map[string][]string{by: {q.PathValue("id")}})
+	return q.user(q.Context(), map[string][]string{by: {q.PathValue("id")}})
+}
+
+// userJourneys is GET /v1/users/{id}/journeys.
+func (q *request) userJourneys() (any, error) {
+	row, p, err := q.userOfPath()
 	if err != nil {
 		return nil, err
 	}
-	places, err := q.Journeys.PlacesOf(q.Context(), user.ID)
+	places, err := q.Journeys.PlacesOf(q.Context(), row.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -307,5 +314,5 @@ func (q *request) userJourneys() (any, error) {
 	return struct {
 		User     userShown    `json:"user"`
 		Journeys []placeShown `json:"journeys"`
-	}{userShown{p.ExternalID, user.ID.String()}, shown}, nil
+	}{userShown{p.ExternalID, row.ID.String()}, shown}, nil
 }

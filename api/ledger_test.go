@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -229,9 +230,18 @@ func TestLedgerPage(t *testing.T) {
 	b.check.Complete = true
 	clock.Move(ledgerKept)
 	got = callBraze(t, url+ledgerPagePath+"?after="+b.rows[2].Message+".0", http.MethodGet, "Bearer "+reader, "")
-	for _, want := range []string{`<p class="wrong">The ledger does NOT add up: by 1, it last did at`, "stop every sluice", "<td>transactional<td>waiting", "There are none behind this one"} {
+	for _, want := range []string{`<p class="wrong">The ledger does NOT add up: by 1, it last did at`, "stop every sluice", `<td data-is="class">transactional<td data-is="state">waiting`, "There are none behind this one"} {
 		if !strings.Contains(got.body, want) {
 			t.Errorf("the page lacks %s:\n%s", want, got.body)
+		}
+	}
+	if policy := got.header.Get("Content-Security-Policy"); !strings.Contains(policy, "style-src "+styleHash(got.body)+";") {
+		t.Errorf("the policy %s forbids the style of the page", policy) // a template drops comments, for example
+	}
+	// On a narrow screen a row is a card, and what a cell is stands beside it.
+	for _, cell := range regexp.MustCompile("<td[^>]*>").FindAllString(got.body, -1) {
+		if !strings.Contains(cell, `data-is="`) && !strings.Contains(cell, `class="whole"`) {
+			t.Errorf("the cell %s has no name of its own", cell)
 		}
 	}
 }

@@ -85,11 +85,15 @@ func (q *request) showMailbox() (any, error) {
 	}
 	k, ok := q.Mailboxes.Mail(number)
 	if !ok {
-		return nil, refusal(sluice.CodeNotFound, "mail %d is not in the mailboxes of this process: only its newest are kept, in memory", number)
+		return nil, noMail(number)
 	}
 	m := mailboxMail(&k)
 	m.Raw = base64.StdEncoding.EncodeToString(k.Content)
 	return m, nil
+}
+
+func noMail(number int64) error {
+	return refusal(sluice.CodeNotFound, "mail %d is not in the mailboxes of this process: only its newest are kept, in memory", number)
 }
 
 func mailboxMail(k *sinkbox.Kept) MailboxMail {

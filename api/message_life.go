@@ -11,18 +11,25 @@ import (
 
 // sendShown is what became of a message for one recipient.
 type sendShown struct {
-	Send     string      `json:"send"`
-	To       string      `json:"to"`
-	UserID   string      `json:"user_id,omitempty"`
-	State    string      `json:"state"`
-	Attempts int         `json:"attempts"`
-	Due      string      `json:"due,omitempty"`
-	Updated  string      `json:"updated"`
-	Route    string      `json:"route,omitempty"`
-	Reply    string      `json:"reply,omitempty"`
-	Reason   string      `json:"reason,omitempty"`
-	WaitsFor []string    `json:"waits_for,omitempty"`
-	Life     []lifeShown `json:"life"`
+	Send     string   `json:"send"`
+	To       string   `json:"to"`
+	UserID   string   `json:"user_id,omitempty"`
+	State    string   `json:"state"`
+	Attempts int      `json:"attempts"`
+	Due      string   `json:"due,omitempty"`
+	Updated  string   `json:"updated"`
+	Route    string   `json:"route,omitempty"`
+	Reply    string   `json:"reply,omitempty"`
+	Reason   string   `json:"reason,omitempty"`
+	WaitsFor []string `json:"waits_for,omitempty"`
+
+	// When it was opened and clicked first, by anybody and by a person.
+	Opened       string `json:"first_open,omitempty"`
+	HumanOpened  string `json:"first_human_open,omitempty"`
+	Clicked      string `json:"first_click,omitempty"`
+	HumanClicked string `json:"first_human_click,omitempty"`
+
+	Life []lifeShown `json:"life"`
 }
 
 // lifeShown is what happened to a send once: a line of its row's life, with times
@@ -129,6 +136,7 @@ func shownSend(row *mail.SendRow, message string) sendShown {
 	shown := sendShown{
 		Send: send.ID(), To: row.To, UserID: row.User, State: row.State.String(), Attempts: row.Attempts, Updated: profile.TimeText(row.UpdatedMillis),
 		Route: row.Route, Reply: row.Reply, Reason: row.Reason, Life: shownLife(row.Life),
+		Opened: timeText(row.FirstOpenMillis), HumanOpened: timeText(row.FirstHumanOpenMillis), Clicked: timeText(row.FirstClickMillis), HumanClicked: timeText(row.FirstHumanClickMillis),
 	}
 	if row.DueMillis != 0 && row.State == mail.SendWaiting {
 		shown.Due = profile.TimeText(row.DueMillis)

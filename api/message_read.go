@@ -29,13 +29,14 @@ type messageReader struct {
 	ctx       context.Context
 	now       time.Time
 	templates mail.TemplateStore // nil: there are none
+	tracks    bool
 	found     map[string]*mail.TemplateVersion
 }
 
 // messageFields are what a message may have: of all forms, of one that is built
 // here, of one that comes ready, and of a template.
 var (
-	messageFields = []string{"from", "to", "priority", "class", "send_at", "expires_at", "tags", "metadata", "app_id", "route"}
+	messageFields = []string{"from", "to", "priority", "class", "send_at", "expires_at", "tags", "metadata", "app_id", "route", "track"}
 	builtFields   = []string{"subject", "html", "text", "preheader", "cc", "bcc", "reply_to", "headers", "attachments"}
 	allFields     = fieldsOf(slices.Concat([]string{"raw", "template"}, messageFields, builtFields)...)
 )
@@ -46,6 +47,9 @@ type incoming struct {
 	draft mail.Draft
 	from  mime.Mailbox
 	seen  map[string]bool // addresses in draft.To
+
+	template *template.Content // of a message with one
+	track    mail.Track        // what is to be known of it, until it says otherwise
 }
 
 // read makes a draft of a message's text. An *sluice.Error says what is wrong
@@ -74,6 +78,9 @@ func (m *messageReader) read(text, id string) (mail.Draft, error) {
 	}
 	if err == nil {
 		err = in.readRest(m.now)
+	}
+	if err == nil {
+		err = in.readTrack(m.tracks)
 	}
 	if e, ok := errors.AsType[*mime.Error](err); ok {
 		return mail.Draft{}, refusal(sluice.CodeInvalid, "%s", e)
@@ -229,6 +236,7 @@ func (m *messageReader) readBuilt(in *incoming) error {
 	if f.HTML == "" && f.Text == "" && len(c.Attachments) == 0 {
 		return refusal(sluice.CodeInvalid, "the message is empty: want html, text, raw or template")
 	}
+	in.track = mail.TrackAll
 	in.draft.Content, err = mime.Build(&c, &f)
 	return err
 }
@@ -351,7 +359,8 @@ func (m *messageReader) readTemplate(in *incoming) error {
 		return err
 	}
 	content.Version = version.Version
-	in.draft.Content = content.Append(nil)
+	in.template = &content
+	in.track = mail.TrackAll
 	_, err = in.needTo()
 	return err
 }

@@ -103,3 +103,40 @@ func (in *incoming) readTags() error {
 	}
 	return nil
 }
+
+// readTrack reads track: true, false, or an object with opens and clicks, of which
+// one that is not there is as it is without. It completes the content. What is ready
+// (raw) is not tracked unless that is asked for.
+func (in *incoming) readTrack(tracks bool) error {
+	if v, ok := in.given["track"]; ok {
+		opens, clicks := in.track&mail.TrackOpens != 0, in.track&mail.TrackClicks != 0
+		switch v.Kind {
+		case jsonscan.Bool:
+			opens, clicks = v.Raw == "true", v.Raw == "true"
+		case jsonscan.Object:
+			if _, err := decode(v.Raw, field{"opens", &opens}, field{"clicks", &clicks}); err != nil {
+				return under("track", err)
+			}
+		default:
+			return refusal(sluice.CodeInvalid, "track: want true, false, or an object with opens and clicks, got %s", v.Kind)
+		}
+		in.track = 0
+		if opens {
+			in.track |= mail.TrackOpens
+		}
+		if clicks {
+			in.track |= mail.TrackClicks
+		}
+	}
+	switch {
+	case in.template != nil:
+		in.template.Off = mail.TrackAll &^ in.track
+		if in.template.Off != 0 && !sluice.WritesNewForms() {
+			return refusal(sluice.CodeUnavailable, "track: a process of an older version is running, which cannot read it; send it again when that has ended")
+		}
+		in.draft.Content = in.template.Append(nil)
+	case tracks:
+		in.draft.Content = mail.WithTrack(in.draft.Content, in.track)
+	}
+	return nil
+}

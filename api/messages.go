@@ -106,7 +106,7 @@ func (s *Server) takeMessages(w http.ResponseWriter, r *http.Request) (*messages
 			return nil, s.notAccepted(w, err, repeatMessages)
 		}
 	}
-	done, drafts, err := s.drafts(ctx, w, services.Templates, &request, now, once)
+	done, drafts, err := s.drafts(ctx, w, services, &request, now, once)
 	if err != nil || len(drafts) == 0 {
 		return done, err
 	}
@@ -170,14 +170,17 @@ const repeatMessages = "With an Idempotency-Key, send it again under the same on
 
 // drafts reads the messages of a request, each for itself: one that is no good
 // costs none of the others.
-func (s *Server) drafts(ctx context.Context, w http.ResponseWriter, templates mail.TemplateStore, request *ingest.Request, now time.Time, once string) (*messagesOutcome, []mail.Draft, error) {
-	reader := messageReader{ctx: ctx, now: now, templates: templates}
+func (s *Server) drafts(ctx context.Context, w http.ResponseWriter, services *Services, request *ingest.Request, now time.Time, once string) (*messagesOutcome, []mail.Draft, error) {
+	reader := messageReader{ctx: ctx, now: now, templates: services.Templates, tracks: services.Tracks}
 	done := &messagesOutcome{outcome: outcome{Refused: []errorDetail{}}, Messages: []acceptedMessage{}}
 	var drafts []mail.Draft
 	var size mail.RequestSize
 	for i, text := range request.Items {
 		draft, err := reader.read(text, messageID(now, once, i))
 		if e, ok := errors.AsType[*sluice.Error](err); ok {
+			if e.Code == sluice.CodeUnavailable { // it holds for the request as a whole, which may be repeated
+				return nil, nil, e
+			}
 			done.refuse(e, i)
 			continue
 		}

@@ -77,6 +77,11 @@ var (
 	descStranded   = desc("journey_stranded_total", "How often users of a journey were due whose version of it is not in use; each is looked at again a minute later.")
 	descDropped    = desc("journey_places_dropped_total", "Places in journeys that were dropped: their user was merged into one of another partition, where their version is not in use or cannot be read.")
 	descRecovered  = desc("journey_recoveries_total", "Partitions of journeys that were written anew from the database, because Redis was empty or had gone back.")
+	descPosted     = desc("webhook_requests_total", "Requests to webhooks, by outcome: delivered, failed (made again), given_up.", "outcome")
+	descPostedEv   = desc("webhook_events_total", "Events delivered to webhooks.")
+	descPostedLag  = desc("webhook_lag_seconds", "For how long the webhook that is furthest behind has had events that it has not got; 0: none has. On the process that posts.")
+	descStreams    = desc("event_streams", "Open streams of events.")
+	descMissed     = desc("event_stream_missed_total", "Events that slow readers of streams did not get, and were told of.")
 	descSuppressed = desc("suppressed_entries", "Addresses and domains that are not mailed, as this process has them in memory.")
 	descSupprAge   = desc("suppressions_age_seconds", "How long ago this process last knew of every change of suppressions.")
 	descSupprStale = desc("suppressions_stale", "1 while mail of a class waits because the suppressions here are too old for it (suppression_age_seconds), else 0.", "class")
@@ -116,6 +121,7 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 		counter(descNames, n, label(name))
 	}
 	m.collectTimes(ch, &s)
+	collectEventsOut(counter, gauge, &s)
 	if s.Mirror != nil {
 		counter(descDocuments, s.Mirror.Documents)
 		counter(descMirrorErrs, s.Mirror.Errors)
@@ -128,6 +134,11 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(descSMTPOpen, float64(s.SMTP.Open))
 	}
+	collectReturned(ch, s.Returned)
+	collectLanding(ch, s.Landing)
+	counter(descPauses, s.MailPauses)
+	gauge(descStops, float64(s.MailStops))
+	counter(descFeedbackLost, s.FeedbackDropped)
 	m.collectFollowers(&s, gauge)
 	for _, l := range s.Lists {
 		if l.Held >= 0 {
@@ -227,7 +238,7 @@ func label(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 // metrics answers scrapes, a few at once. Beyond loopback they need a key: the
 // names of lists, servers and events are nobody else's business.
 func (s *Server) metrics() http.HandlerFunc {
-	registry := newRegistry(metrics{s.program, s.version, s.revision}, s.intake)
+	registry := newRegistry(metrics{s.program, s.version, s.revision}, s.intake, s.hooks)
 	scrapes := make(chan struct{}, maxParallelScrapes)
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := s.mayWatch(w, r); err != nil {
@@ -248,9 +259,9 @@ func (s *Server) metrics() http.HandlerFunc {
 
 // newRegistry returns a registry of this server's own, so that two programs in
 // one process (tests) do not meet in a global one.
-func newRegistry(m metrics, in *intake) *prometheus.Registry {
+func newRegistry(m metrics, in *intake, h *hooks) *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(in.accepted, in.refused, in.answers, in.seconds)
+	r.MustRegister(in.accepted, in.refused, in.answers, in.seconds, h.requests, h.refused, h.events, h.last)
 	r.MustRegister(m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector())
 	return r
@@ -267,4 +278,17 @@ func (c *Checkpoints) collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descStranded, prometheus.CounterValue, float64(c.Stranded))
 	ch <- prometheus.MustNewConstMetric(descDropped, prometheus.CounterValue, float64(c.Dropped))
 	ch <- prometheus.MustNewConstMetric(descRecovered, prometheus.CounterValue, float64(c.Recovered))
+}
+
+// collectEventsOut tells of webhooks and streams.
+func collectEventsOut(counter func(*prometheus.Desc, int64, ...string), gauge func(*prometheus.Desc, float64, ...string), s *Stats) {
+	if p := s.Webhooks; p != nil {
+		counter(descPosted, p.Delivered, "delivered")
+		counter(descPosted, p.Failed, "failed")
+		counter(descPosted, p.GivenUp, "given_up")
+		counter(descPostedEv, p.Events)
+		gauge(descPostedLag, p.LagSeconds)
+	}
+	gauge(descStreams, float64(s.Streams))
+	counter(descMissed, s.StreamMissed)
 }

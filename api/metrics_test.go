@@ -32,13 +32,18 @@ func TestDocumentHasEveryMetric(t *testing.T) {
 	rows := documentedMetrics(t)
 	s, url := start(t, &program{stats: fullStats()})
 	s.intake.answers.WithLabelValues("202").Inc()
+	for _, v := range []*prometheus.CounterVec{s.hooks.requests, s.hooks.events} {
+		v.WithLabelValues("main", "sendgrid")
+	}
+	s.hooks.refused.WithLabelValues("main", "sendgrid", hookStale)
+	s.hooks.last.WithLabelValues("main", "sendgrid")
 	_, _, body := do(t, "GET", url+"/metrics")
 	kinds := make(map[string]string)
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (sluice_\w+) (\w+)$`).FindAllStringSubmatch(body, -1) {
 		kinds[m[1]] = m[2]
 	}
 	descs := make(chan *prometheus.Desc, 200)
-	newRegistry(metrics{program: &program{}}, newIntake()).Describe(descs)
+	newRegistry(metrics{program: &program{}}, newIntake(), newHooks(nil)).Describe(descs)
 	close(descs)
 	parts := regexp.MustCompile(`^Desc\{fqName: "(sluice_\w+)", help: "(.*?)", (?:unit: ".*?", )?constLabels: \{\}, variableLabels: \{(.*)\}\}$`)
 	for d := range descs {

@@ -16,6 +16,7 @@ import (
 
 	"sluice"
 	"sluice/api/braze"
+	"sluice/lib/connlimit"
 	"sluice/lib/jsonscan"
 	"sluice/lib/key"
 	"sluice/user/consent"
@@ -82,7 +83,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request) (asked, error) {
 	if err := allowOrigin(w.Header(), r, form); err != nil || r.Method == http.MethodOptions {
 		return done, err
 	}
-	request := &consent.Request{Form: form, IP: senderOf(r, s.proxies)}
+	request := &consent.Request{Form: form, IP: connlimit.Sender(r, s.proxies)}
 	if r.Header.Get("Authorization") != "" {
 		who, err := s.admitted(w, r, key.OptInWrite)
 		if err != nil {
@@ -116,11 +117,16 @@ func (s *Server) record(w http.ResponseWriter, write func(context.Context, conse
 	if target == nil {
 		return consent.Link{}, errNotRunning
 	}
-	ctx := s.intake.waits.context(s.clock.Now())
-	if err := takeSlot(ctx, s.intake.slots); err != nil {
+	return s.recordBy(w, s.intake.slots, target, write)
+}
+
+// recordBy has something written by another writer, which has slots of its own.
+func (s *Server) recordBy(w http.ResponseWriter, slots chan struct{}, target consent.Writer, write func(context.Context, consent.Writer) (consent.Link, error)) (consent.Link, error) {
+	ctx := s.intake.waits.Context(s.clock.Now())
+	if err := takeSlot(ctx, slots); err != nil {
 		return consent.Link{}, err
 	}
-	defer func() { <-s.intake.slots }()
+	defer func() { <-slots }()
 	link, err := write(ctx, target)
 	if _, ok := errors.AsType[*consent.TooOftenError](err); err != nil && !ok {
 		err = s.notAccepted(w, err, "Send it again: a repeat does no harm")
@@ -202,7 +208,7 @@ func readSmall(w http.ResponseWriter, r *http.Request) (string, error) {
 		return "", &statusError{http.StatusUnsupportedMediaType, refusal(sluice.CodeInvalid, "Content-Encoding is not understood here; send none")}
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxOptInBytes))
-	busy(r)
+	connlimit.Busy(r)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return "", refusal(sluice.CodeTooLarge, "the body is larger than %d bytes", maxOptInBytes)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/lib/connlimit"
 	"sluice/lib/token"
 	"sluice/user/consent"
 )
@@ -45,7 +46,7 @@ func (s *Server) optInConfirm(w http.ResponseWriter, r *http.Request) {
 	opened, text, err := s.openLink(w, r)
 	if err == nil && r.Method == http.MethodPost {
 		_, err = s.record(w, func(ctx context.Context, to consent.Writer) (consent.Link, error) {
-			return consent.Link{}, s.program.Services().Consent.Confirm(ctx, to, opened, senderOf(r, s.proxies))
+			return consent.Link{}, s.program.Services().Consent.Confirm(ctx, to, opened, connlimit.Sender(r, s.proxies))
 		})
 	}
 	switch {
@@ -96,7 +97,11 @@ func (s *Server) writeBadLink(w http.ResponseWriter, r *http.Request, err error,
 	status := http.StatusInternalServerError
 	e, known := errors.AsType[*sluice.Error](err)
 	special, hasStatus := errors.AsType[*statusError](err)
+	often, tooOften := errors.AsType[*tooFast](err)
 	switch {
+	case tooOften:
+		status, page.Text = http.StatusTooManyRequests, often.Error()
+		w.Header().Set("Retry-After", often.retryAfter())
 	case errors.Is(err, token.ErrExpired):
 		status = http.StatusGone
 		page = bad.expired

@@ -27,8 +27,11 @@ func styleHash(page string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"
 }
 
-// noForms is where forms of a page lead that has none.
-const noForms = "'none'"
+// Where forms of a page lead: one that has none, and one that asks this server.
+const (
+	noForms   = "'none'"
+	formsHere = "'self'"
+)
 
 // makePage answers with a page that shows a view.
 func (s *Server) makePage(w http.ResponseWriter, status int, p *page, formAction string, view any) {

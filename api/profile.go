@@ -138,29 +138,6 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, r, err)
 		return
 	}
-	stats, ready := s.program.Stats(), s.program.Ready()
-	shown := Status{
-		Process: stats.Process, Version: s.version, Ready: ready == nil, Reasons: []string{}, LiveProcesses: stats.Processes,
-		Accepted: stats.Accepted, Stored: stats.Stored, DeadLetters: stats.Dead, MarketingStopped: stats.MarketingStopped,
-		Lanes: []LaneStatus{}, Later: stats.Later, Routes: []RouteStatus{},
-	}
-	if ready != nil {
-		shown.Reasons = reasons(ready)
-	}
-	for _, f := range stats.Followers {
-		shown.LagSeconds = max(shown.LagSeconds, rounded(f.LagSeconds))
-	}
-	for p := mail.PriorityHigh; p <= mail.PriorityLow; p++ {
-		if waiting, ok := stats.Waiting[p.String()]; ok {
-			shown.Lanes = append(shown.Lanes, LaneStatus{p.String(), waiting.Sends, rounded(waiting.OldestSeconds)})
-		}
-	}
-	for _, x := range stats.Routes {
-		route := RouteStatus{Route: label(x.Name), Breaker: x.Breaker, PausedDomains: x.Paused, Mails: x.Taken, Throttled: x.Throttled, PaceShare: rounded(x.Share), Cause: string(x.Why.Cause), Why: x.Why.String()}
-		if x.LeftToday >= 0 {
-			route.LeftToday = &x.LeftToday
-		}
-		shown.Routes = append(shown.Routes, route)
-	}
-	s.writeJSON(w, http.StatusOK, shown)
+	stats := s.program.Stats()
+	s.writeJSON(w, http.StatusOK, s.statusOf(&stats, s.program.Ready()))
 }

@@ -4,11 +4,15 @@ import (
 	"context"
 	"time"
 
+	"sluice"
 	"sluice/ingest"
 	"sluice/journey/desk"
+	"sluice/journey/timeline"
 	"sluice/mail"
 	"sluice/mail/suppress"
 	"sluice/store"
+	"sluice/track/feed"
+	"sluice/track/webhook"
 	"sluice/user"
 	"sluice/user/consent"
 	"sluice/user/segment"
@@ -41,16 +45,21 @@ type Program interface {
 // takes them once for a request. All are there while the program runs, but for
 // those that say when they are nil.
 type Services struct {
-	Intake    *ingest.Intake // where events go; nil as soon as the program stops
-	Keys      store.KeyStore
-	Consent   *consent.Service // knows the forms of double opt-in
-	Series    store.SeriesStore
-	Users     user.Store
-	Segments  user.SegmentStore
-	Scanner   *segment.Scanner // finds who is in a segment
-	Templates mail.TemplateStore
-	Schedules mail.ScheduleStore // mail for a time to come
-	Journeys  *desk.Desk
+	Intake       *ingest.Intake // where events go; nil as soon as the program stops
+	Keys         store.KeyStore
+	Accounts     Accounts // who may sign in
+	AccountStore store.AccountStore
+	Consent      *consent.Service // knows the forms of double opt-in
+	Series       store.SeriesStore
+	Reactions    store.ReactionStore
+	Users        user.Store
+	Finder       user.Finder
+	Timeline     *timeline.Reader // what is known of one person
+	Segments     user.SegmentStore
+	Scanner      *segment.Scanner // finds who is in a segment
+	Templates    mail.TemplateStore
+	Schedules    mail.ScheduleStore // mail for a time to come
+	Journeys     *desk.Desk
 
 	Suppressions *suppress.Service // who is not mailed
 	Submitter    mail.Submitter    // takes messages in
@@ -61,6 +70,17 @@ type Services struct {
 	Operator     Operator // stops mail and purges it
 	Domains      DomainLooker
 	Mailboxes    Mailboxes // the built-in ones of this process
+	Tracks       bool      // mail is tracked, unless it says otherwise
+
+	Groups   store.GroupStore // subscription groups that have a name
+	Settings Settings         // nil: they are not known
+
+	Webhooks    *webhook.Service
+	Feed        *feed.Heads // how far what streams show is stored
+	DeadLetters DeadLetters
+
+	// Replay does again what has become a dead letter, and removes it.
+	Replay func(ctx context.Context, id int64) error
 
 	// Applied returns when what was written to the logs of these keys before is
 	// applied to their users, or why that cannot be said.
@@ -76,6 +96,13 @@ type Services struct {
 	// WaitsFor returns why the routes do not work that would take a mail, one line
 	// each, as far as this process has tried them.
 	WaitsFor func(to string, class mail.Class) []string
+}
+
+// DeadLetters are items that could not be applied. Every store.Store has them.
+type DeadLetters interface {
+	DeadLetters(ctx context.Context, after int64, limit int) ([]sluice.DeadLetter, error)
+	DeadLetter(ctx context.Context, id int64) (sluice.DeadLetter, error)
+	DropDeadLetter(ctx context.Context, id int64) error
 }
 
 // NotRunning are the services of a program that starts or stops.

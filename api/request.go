@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
+
+	"sluice/store"
 )
 
 // maxRequestIDBytes bounds the name that a caller gives a request.
@@ -31,6 +33,11 @@ func (ids *requestIDs) idOf(r *http.Request) string {
 	if id := r.Header.Get("X-Request-Id"); saneID(id) {
 		return id
 	}
+	return ids.next()
+}
+
+// next returns a new name.
+func (ids *requestIDs) next() string {
 	var b [36]byte
 	copy(b[:], ids.prefix[:])
 	n := ids.last.Add(1)
@@ -58,8 +65,15 @@ func saneID(s string) bool {
 type answer struct {
 	http.ResponseWriter
 	id     string
-	sender string // the id of the key
+	sender string // the id of the key, or of the account
 	status int
+
+	// Of a request by a session: whose it is, and, of a change, the id of its entry in
+	// the audit log, and what stands there of the body and of what it changed.
+	account       *store.Account
+	audit         string
+	detail        string
+	before, after string
 }
 
 func (a *answer) WriteHeader(status int) {

@@ -67,6 +67,7 @@ func (q *request) addSegment() (any, error) {
 	}
 	q.w.Header().Set("Location", segmentsPath+"/"+g.ID)
 	q.status = http.StatusCreated
+	q.became(shownSegment(&g))
 	return shownSegment(&g), nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"sluice"
 	"sluice/mail"
@@ -31,6 +32,7 @@ type Operator interface {
 type stopShown struct {
 	By    string `json:"by"`
 	Value string `json:"value"`
+	Class string `json:"class,omitempty"`
 	Note  string `json:"note"`
 }
 
@@ -45,7 +47,11 @@ func (q *request) showSending() (any, error) {
 	}{[]stopShown{}}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if sel, ok := mail.ParseSelector(name); ok {
-			list.Stopped = append(list.Stopped, stopShown{sel.By, sel.Value, names[name]})
+			shown := stopShown{By: sel.By, Value: sel.Value, Note: names[name]}
+			if sel.Class != 0 {
+				shown.Class = sel.Class.String()
+			}
+			list.Stopped = append(list.Stopped, shown)
 		}
 	}
 	return list, nil
@@ -88,20 +94,32 @@ type purged struct {
 func (q *request) purgeSending() (any, error) {
 	var sel mail.Selector
 	after, limit := "", maxPurge
-	if err := q.readSelected(&sel, field{"after", &after}, field{"limit", number{&limit, maxPurge}}); err != nil {
+	if err := q.readSelection(&sel, field{"after", &after}, field{"limit", number{&limit, maxPurge}}); err != nil {
 		return nil, err
 	}
 	n, next, err := q.Operator.Purge(q.Context(), sel, after, limit, false)
 	return purged{n, next}, err
 }
 
-// readSelected reads a body that says which mail is meant, and what more there may be.
-func (q *request) readSelected(sel *mail.Selector, more ...field) (err error) {
-	by, value := "", ""
-	if _, err = q.object(maxSendingBytes, append(more, field{"by", &by}, field{"value", &value})...); err != nil {
+// readSelected is readSelection by what mail can be stopped by.
+func (q *request) readSelected(sel *mail.Selector, more ...field) error {
+	err := q.readSelection(sel, more...)
+	if err == nil && !sel.Stops() {
+		err = refusal(sluice.CodeInvalid, "by is %q, which a purge knows alone; want one of %s", sel.By, strings.Join(mail.SelectorWords, ", "))
+	}
+	return err
+}
+
+// readSelection reads a body that says which mail is meant, and what more there may be.
+func (q *request) readSelection(sel *mail.Selector, more ...field) (err error) {
+	by, value, class := "", "", ""
+	if _, err = q.object(maxSendingBytes, append(more, field{"by", &by}, field{"value", &value}, field{"class", &class})...); err != nil {
 		return err
 	}
-	if *sel, err = mail.NewSelector(by, value); err != nil {
+	if *sel, err = mail.NewSelector(by, value); err == nil {
+		*sel, err = sel.Of(class)
+	}
+	if err != nil {
 		return refusal(sluice.CodeInvalid, "%v", err)
 	}
 	return nil

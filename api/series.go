@@ -81,23 +81,21 @@ func (q *request) series() (any, error) {
 
 // readSeries asks the database and adds hours up to days, if need be.
 func (q *request) readSeries(wanted *seriesRequest) ([]seriesRow, error) {
-	done, err := takeAny(q.s.seriesSlots, "requests for series are being answered")
+	var found []store.SeriesRow
+	err := q.readCounts("series", func(ctx context.Context) (err error) {
+		found, err = q.Series.Series(ctx, wanted.query)
+		return err
+	})
 	if err != nil {
 		return nil, err
-	}
-	defer done()
-	ctx, cancel := context.WithTimeout(q.Context(), seriesReadTimeout)
-	defer cancel()
-	found, err := q.Series.Series(ctx, wanted.query)
-	if err != nil {
-		q.s.log.Warn("series not read", "id", idOf(q.w), "error", err)
-		return nil, refusal(sluice.CodeUnavailable, "the database does not answer, or not in time; ask again, or for less")
 	}
 	if len(found) == wanted.query.Limit {
 		return nil, errTooManyRows()
 	}
 	if wanted.zoned {
-		found = addUpDays(found, wanted.zone)
+		if found, err = addUpDays(found, wanted); err != nil {
+			return nil, err
+		}
 	}
 	if len(found) > maxSeriesRows {
 		return nil, errTooManyRows()
@@ -105,17 +103,49 @@ func (q *request) readSeries(wanted *seriesRequest) ([]seriesRow, error) {
 	return wanted.rows(found), nil
 }
 
+// readCounts calls read, which asks the database for counts: a few at a time, and each
+// within a time.
+func (q *request) readCounts(what string, read func(ctx context.Context) error) error {
+	done, err := takeAny(q.s.seriesSlots, "requests for counts are being answered")
+	if err != nil {
+		return err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(q.Context(), seriesReadTimeout)
+	defer cancel()
+	if err := read(ctx); err != nil {
+		q.s.log.Warn("counts not read", "id", idOf(q.w), "of", what, "error", err)
+		return refusal(sluice.CodeUnavailable, "the database does not answer, or not in time; ask again, or for less")
+	}
+	return nil
+}
+
 func errTooManyRows() error {
 	return refusal(sluice.CodeInvalid, "more than %d rows; ask for a shorter range, for one app_id or name, or tell less apart (by)", maxSeriesRows)
 }
 
-// addUpDays adds hours up to the days of a zone. The rows come in the order of
-// time, so a day's are together.
-func addUpDays(hours []store.SeriesRow, zone *time.Location) []store.SeriesRow {
+// addUpDays adds hours up to the days of a zone, and quarters of an hour where a day
+// begins within one. An hour in which a day begins, and of which no quarter is
+// known, belongs to neither day: then no sum would be true.
+func addUpDays(hours []store.SeriesRow, wanted *seriesRequest) ([]store.SeriesRow, error) {
 	var days []store.SeriesRow
 	at := make(map[store.SeriesRow]int) // where a row of a day is, by all but its count
 	for _, h := range hours {
-		h.Millis = timetext.StartOfDay(time.UnixMilli(h.Millis).In(zone)).UnixMilli()
+		from, length := time.UnixMilli(h.Millis), time.Hour
+		if h.Quarter > 0 {
+			length = time.Hour / sluice.Quarters
+			from = from.Add(time.Duration(h.Quarter-1) * length)
+		}
+		day := timetext.StartOfDay(from.In(wanted.zone))
+		last := timetext.StartOfDay(from.Add(length - time.Millisecond).In(wanted.zone))
+		switch {
+		case !last.Equal(day) && h.Count != 0:
+			return nil, refusal(sluice.CodeInvalid, "a day of %s begins within the hour from %s, of which something was counted by the hour alone (in hashes, or by a version before 0.2.0); ask for step=hour, or for days that begin later",
+				wanted.zone, time.UnixMilli(h.Millis).UTC().Format(time.RFC3339))
+		case day.Before(wanted.from) || !day.Before(wanted.to):
+			continue // the rest of an hour at an end of the range
+		}
+		h.Millis, h.Quarter = day.UnixMilli(), 0
 		count := h.Count
 		h.Count = 0
 		i, ok := at[h]
@@ -132,7 +162,7 @@ func addUpDays(hours []store.SeriesRow, zone *time.Location) []store.SeriesRow {
 		}
 		return strings.Compare(a.App+"\x00"+a.Name+"\x00"+a.Kind, b.App+"\x00"+b.Name+"\x00"+b.Kind)
 	})
-	return days
+	return days, nil
 }
 
 // rows makes the rows of the answer.
@@ -191,7 +221,7 @@ func readSeriesRequest(r *http.Request, now time.Time) (*seriesRequest, error) {
 		return nil, err
 	}
 	q := &seriesRequest{query: store.SeriesQuery{Limit: maxSeriesRead + 1}}
-	for _, read := range []func(url.Values) error{q.readForm, q.readFilters, q.readBy} {
+	for _, read := range []func(url.Values) error{q.readForm, q.readZone, q.readFilters, q.readBy} {
 		if err := read(values.Values); err != nil {
 			return nil, err
 		}
@@ -202,8 +232,8 @@ func readSeriesRequest(r *http.Request, now time.Time) (*seriesRequest, error) {
 	return q, q.readRange(values.Values, now)
 }
 
-// readForm reads step, tz and format.
-func (q *seriesRequest) readForm(values url.Values) (err error) {
+// readForm reads step and format.
+func (q *seriesRequest) readForm(values url.Values) error {
 	switch values.Get("step") {
 	case "", "hour":
 	case "day":
@@ -218,6 +248,11 @@ func (q *seriesRequest) readForm(values url.Values) (err error) {
 	default:
 		return refusal(sluice.CodeInvalid, "format is %.32q, want json or csv", values.Get("format"))
 	}
+	return nil
+}
+
+// readZone reads tz, the zone whose days are meant.
+func (q *seriesRequest) readZone(values url.Values) (err error) {
 	q.zone = time.UTC
 	if tz := values.Get("tz"); tz != "" {
 		if tz == "Local" {
@@ -324,11 +359,26 @@ func (q *seriesRequest) readRange(values url.Values, now time.Time) error {
 	if !q.from.Before(q.to) {
 		return refusal(sluice.CodeInvalid, "from is not before to")
 	}
-	if q.zoned && (q.from.Unix()%3600 != 0 || q.to.Unix()%3600 != 0) {
-		return refusal(sluice.CodeInvalid, "the days of %s do not begin with an hour of UTC, by which the series are kept; ask for step=hour, or for days of another zone", q.zone)
-	}
 	q.query.FromMillis, q.query.ToMillis = q.from.UnixMilli(), q.to.UnixMilli()
+	if q.zoned && q.withinHours() {
+		const hour = int64(time.Hour / time.Millisecond)
+		q.query.Quarters = true
+		q.query.FromMillis = q.query.FromMillis / hour * hour
+		q.query.ToMillis = (q.query.ToMillis + hour - 1) / hour * hour
+	}
 	return nil
+}
+
+// withinHours reports whether days of the zone begin within an hour of UTC: at an
+// end of the range, or in the winter or summer of a year of it.
+func (q *seriesRequest) withinHours() bool {
+	moments := []time.Time{q.from, q.to}
+	for _, year := range []int{q.from.Year(), q.to.Year()} {
+		for _, month := range []time.Month{time.January, time.July} {
+			moments = append(moments, time.Date(year, month, 1, 0, 0, 0, 0, q.zone))
+		}
+	}
+	return slices.ContainsFunc(moments, func(t time.Time) bool { return t.Unix()%3600 != 0 })
 }
 
 // bucket returns when the bucket of a time begins.

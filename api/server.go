@@ -18,6 +18,7 @@ import (
 	"sluice/api/braze"
 	"sluice/lib/connlimit"
 	"sluice/store"
+	"sluice/track/hook"
 	"sluice/user/consent"
 )
 
@@ -43,6 +44,9 @@ const (
 	countersPath = "/v1/counters"
 	seriesPath   = "/v1/series"
 	pingPath     = "/v1/ping"
+
+	// reactionsPath is where it is read what mail has sent and got back.
+	reactionsPath = "/v1/reactions"
 )
 
 // Options are what New may be told.
@@ -72,6 +76,9 @@ type Options struct {
 	// of loopback and of its own address.
 	Hosts []string
 
+	// Hooks read what mail providers post; nil: nobody may post.
+	Hooks *hook.Receiver
+
 	// Clock is where times come from; nil: the machine's.
 	Clock sluice.Clock
 }
@@ -90,6 +97,7 @@ type Server struct {
 	authority *authority
 	rates     *rates
 	intake    *intake
+	hooks     *hooks
 	dialect   *dialect
 	proxies   []netip.Prefix
 
@@ -97,11 +105,17 @@ type Server struct {
 	exposure          exposure
 
 	ledgerLooks ledgerLooks
+	overviews   overviews
 	seriesSlots chan struct{}
 	previews    chan struct{}
 	journeys    chan struct{}
 	simulations chan struct{}
 	domainSlots chan struct{}
+	tests       chan struct{} // of webhooks
+	streams     chan struct{}
+	searches    chan struct{}
+	looks       chan struct{} // for people
+	lives       chan struct{} // streams of the overview
 	stopping    chan struct{} // closed when the server stops: profiles end
 	stopOnce    sync.Once
 	requests    requestIDs
@@ -116,6 +130,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s.authority = newAuthority(options.RootKey, func() store.KeyStore { return program.Services().Keys }, options.Clock)
 	s.rates = newRates(options.KeyItemsPerSecond, options.Clock)
 	s.intake = newIntake()
+	s.hooks = newHooks(options.Hooks)
 	s.dialect = newDialect(options.BrazeLimits)
 	s.proxies = options.Proxies
 	s.exposure = newExposure(&options)
@@ -125,6 +140,11 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s.simulations = make(chan struct{}, parallelSimulations)
 	s.previews = make(chan struct{}, parallelPreviews)
 	s.domainSlots = make(chan struct{}, parallelDomains)
+	s.tests = make(chan struct{}, parallelTests)
+	s.streams = make(chan struct{}, maxStreams)
+	s.searches = make(chan struct{}, parallelSearches)
+	s.looks = make(chan struct{}, parallelPeople)
+	s.lives = make(chan struct{}, maxLives)
 	s.stopping = make(chan struct{})
 	s.requests.init()
 	s.http = &http.Server{
@@ -134,8 +154,8 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 		WriteTimeout:      answerWriteTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ConnState:         connState,
-		ConnContext:       connContext,
+		ConnState:         connlimit.ConnState,
+		ConnContext:       connlimit.ConnContext,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	return s
@@ -162,16 +182,25 @@ func (s *Server) routes() []route {
 		{get, statusPath, s.status},
 		{get, ledgerPagePath, s.ledgerPage},
 		{post, eventsPath, s.events},
+		{get, streamPath, s.stream},
+		{get, livePath, s.live},
 		{post, countersPath, s.counters},
 		{post, messagesPath, s.messages},
 		{post, journeyPath + "/enter", s.enterJourney},
 		{get, pingPath, s.ping},
+		{get, sessionPath, s.session},
+		{post, sessionPath, s.signIn},
+		{http.MethodDelete, sessionPath, s.signOut},
+		{post, setupPath, s.setup},
+		{get, mailboxViewPath, s.viewMailbox},
 		{post, optInPath, s.optIn},
 		{http.MethodOptions, optInPath, s.optIn},
 		{get, consent.ConfirmPath, s.optInConfirm},
 		{post, consent.ConfirmPath, s.optInConfirm},
 		{get, consent.UnsubscribePath, s.unsubscribe},
 		{post, consent.UnsubscribePath, s.unsubscribe},
+		{post, hookPath, s.hook},
+		{get, hookPath, s.hook},
 	}
 	for i := range calls {
 		all = append(all, route{calls[i].method, calls[i].path, s.serve(&calls[i])})
@@ -204,11 +233,12 @@ func (s *Server) handler() http.Handler {
 		}
 		mux.Handle(path, h)
 	}
+	s.dashboard(mux)
 	unknown := http.MaxBytesHandler(http.HandlerFunc(s.unknown), maxBodyBytes)
 	mux.Handle("/", unknown)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == http.NoBody {
-			busy(r) // who sends a body has still to send it
+			connlimit.Busy(r) // who sends a body has still to send it
 		}
 		// The mux would redirect these, with a page for an answer.
 		if !isClean(r.URL.Path) {
@@ -237,7 +267,7 @@ func (s *Server) Start(ctx context.Context) error {
 	s.started = true
 	go func() { // ends when Stop closes the listener
 		defer close(s.served)
-		if err := s.http.Serve(connlimit.NewListener(l, maxConns, quietGrace, s.clock)); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(refusing{connlimit.NewListener(l, maxConns, quietGrace, s.clock), &s.requests}); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("http server ended", "error", err)
 		}
 	}()
@@ -273,6 +303,11 @@ var (
 // guard sets what every answer carries, refuses hosts that are not ours, turns a
 // panic into an answer, and writes the access log.
 func (s *Server) guard(next http.Handler) http.Handler {
+	return s.wrap(next, s.exposure.check)
+}
+
+// wrap is guard with its own word about which requests are refused.
+func (s *Server) wrap(next http.Handler, check func(*http.Request) error) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &answer{ResponseWriter: rw, id: s.requests.idOf(r)}
 		h := w.Header()
@@ -293,12 +328,13 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
 				s.writeError(w, r, fmt.Errorf("panic: %v", p))
 			}
+			s.finishChange(w, r)
 			if debug { // the pattern: what a path is filled with may name a user
 				s.log.Debug("request", "id", w.id, "method", r.Method, "path", r.Pattern, "status", w.status,
 					"seconds", s.clock.Now().Sub(started).Seconds(), "from", r.RemoteAddr, "key", w.sender)
 			}
 		}()
-		if err := s.exposure.check(r); err != nil {
+		if err := check(r); err != nil {
 			s.writeError(w, r, err)
 			return
 		}

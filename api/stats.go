@@ -9,6 +9,7 @@ import (
 	routing "sluice/mail/route"
 	"sluice/mail/smtpd"
 	"sluice/mail/spool"
+	"sluice/track/land"
 )
 
 // Stats is a snapshot of what a process has done since it started, and of
@@ -38,6 +39,13 @@ type Stats struct {
 	LeaseChanges map[string]flow.Changes // by role
 	Mirror       *Mirror                 // nil: the series are not mirrored
 	SMTP         *smtpd.Snapshot         // nil: no mail is taken in by SMTP
+	Returned     *Returned               // nil: no mail that comes back is
+	Landing      *land.Snapshot          // nil: no opens and clicks come here
+
+	// MailPauses is how often this process stopped mail by itself, FeedbackDropped how
+	// many counts for that were dropped.
+	MailPauses, FeedbackDropped int64
+	MailStops                   int // selections of mail that are stopped
 
 	// Gauges.
 	Followers []Follower
@@ -62,6 +70,13 @@ type Stats struct {
 	// SuppressionsStale tells of each class whether its mail waits for them: they are
 	// too old. nil: this process does not send.
 	SuppressionsStale map[mail.Class]bool
+
+	Webhooks *Posted // nil: no events are posted by this process
+
+	// Streams are the streams of events that are open, and StreamMissed counts the events
+	// that slow ones were told they missed.
+	Streams      int
+	StreamMissed int64
 
 	// Domains are those that mail was sent from, a hundred at most; nil: nobody
 	// looks at them.
@@ -144,4 +159,12 @@ type Checkpoints struct {
 	Recovered  int64 // partitions that Redis was given anew
 	Stranded   int64 // looks at people in a version that is not in use
 	Dropped    int64 // places of merged people that nobody could take over
+}
+
+// Posted is what was posted to webhooks. Counters only grow.
+type Posted struct {
+	Delivered, Failed int64 // requests
+	GivenUp           int64 // batches
+	Events            int64 // that were delivered
+	LagSeconds        float64
 }

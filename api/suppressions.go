@@ -140,13 +140,17 @@ func (q *request) addSuppressions() (any, error) {
 		return nil, err
 	}
 	reader.Preset.TimeMillis = q.s.clock.Now().UnixMilli() // when all of the body is there
-	changes := make([]mail.Suppression, len(all))
+	changes, entries := make([]mail.Suppression, len(all)), make([]string, len(all))
 	for i, element := range all {
 		if changes[i], err = reader.Parse(element.Raw); err != nil {
 			return nil, at(i, refusal(sluice.CodeInvalid, "%s", err))
 		}
+		entries[i] = changes[i].Entry
 	}
 	q.items = len(all)
+	if err := q.watch(viewSuppressions(entries)); err != nil {
+		return nil, err
+	}
 	n, err := q.Suppressions.Add(q.Context(), changes)
 	return changed{n}, err
 }
@@ -189,6 +193,9 @@ func (q *request) removeSuppressions() (any, error) {
 		}
 	}
 	q.items = len(all)
+	if err := q.watch(viewSuppressions(entries)); err != nil {
+		return nil, err
+	}
 	n, err := q.Suppressions.Remove(q.Context(), entries, which, sourceAPI+q.who.ID)
 	return changed{n}, err
 }

@@ -105,6 +105,7 @@ func (q *request) addTemplate() (any, error) {
 	}
 	q.w.Header().Set("Location", templatesPath+"/"+t.ID)
 	q.status = http.StatusCreated
+	q.became(shownVersion(&t, v))
 	return shownVersion(&t, v), nil
 }
 

@@ -56,23 +56,25 @@ func (s *Server) unsubscribe(w http.ResponseWriter, r *http.Request) {
 }
 
 // unsubscribed waits until an unsubscription is in force, not for long, and
-// reports whether it is.
+// reports whether it is: a stronger reason may hide it, and stops mail as well.
 func unsubscribed(ctx context.Context, service *consent.Service, address string) bool {
-	if service.Unsubscribed == nil {
+	if service.Stopped == nil {
 		return false
 	}
 	ctx, stop := context.WithTimeout(ctx, unsubscribedWithin)
 	defer stop()
 	look := time.NewTicker(unsubscribedLook)
 	defer look.Stop()
-	for !service.Unsubscribed(address) {
+	for {
+		if stopped, _ := service.Stopped(address); stopped {
+			return true
+		}
 		select {
 		case <-look.C:
 		case <-ctx.Done():
 			return false
 		}
 	}
-	return true
 }
 
 // openUnsubscribe reads the token of a link.

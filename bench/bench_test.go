@@ -111,6 +111,8 @@ func TestMainReadsItsArguments(t *testing.T) {
 		{[]string{"events", "--fast"}, exitUsage, "-fast"},
 		{[]string{"events", "more"}, exitUsage, `"more"`},
 		{[]string{"events", "--only", "backlog,lunch"}, exitUsage, `no part "lunch"`},
+		{[]string{"events", "--database-away", "2s"}, exitUsage, "want 0 to 1s"},
+		{[]string{"http", "--database-away", "1ms"}, exitUsage, "-database-away"},
 		{[]string{"turns", "--quick"}, exitFailed, "--against FILE"},
 		{[]string{"turns", "--turns", "1"}, exitUsage, "want 2 to 1000"},
 		{[]string{"turns", "--benches", "rules,lunch:all"}, exitUsage, `no bench "lunch"`},
@@ -220,7 +222,9 @@ func TestVerifyVoidsARun(t *testing.T) {
 func TestSluiceIsMeasured(t *testing.T) {
 	e := testEnv(t, true)
 	e.run.program = filepath.Join(t.TempDir(), "sluice")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", e.run.program, "sluice/cmd/sluice").CombinedOutput(); err != nil {
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", e.run.program, "sluice/cmd/sluice")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the program: %v: %s", err, out)
 	}
 	s, err := openSQLite(e)

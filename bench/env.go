@@ -19,6 +19,7 @@ type env struct {
 	run      *run
 	dir      string // removed at the end
 	redisURL string
+	lists    string // where lists are, if not there
 	redis    *baseline.Redis
 	maria    *mariaStore // nil: not wanted
 	closers  []func() error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"sluice/bench/baseline"
@@ -19,9 +20,19 @@ const (
 	partRealtime = "realtime" // from RPUSH to a visible row, at 50,000 a second
 	partIdle     = "idle"     // what a drained Sluice costs
 	partTakeover = "takeover" // kill -9, and the next at work
+
+	// Measured when they are asked for, as partPostgres.
+	partAway    = "away"    // events on MariaDB and PostgreSQL: the database near, and behind a delay
+	partCluster = "cluster" // events on MariaDB: the logs on one Redis, and on a cluster
+	partTwo     = "two"     // events on MariaDB: one process, and two, each held to a part of a core
 )
 
-var eventsParts = []string{partBacklog, partSQLite, partPostgres, partRealtime, partIdle, partTakeover}
+// askedFor are the parts that a run without --only leaves out.
+var askedFor = []string{partPostgres, partAway, partCluster, partTwo}
+
+const eventsName = "events"
+
+var eventsParts = []string{partBacklog, partSQLite, partPostgres, partRealtime, partIdle, partTakeover, partAway, partCluster, partTwo}
 
 // How many events a backlog holds. The daemon that takes one at a time gets
 // fewer: it is slow, and its rate does not depend on their number.
@@ -59,7 +70,7 @@ const (
 
 // runEvents is `sluice-bench events`.
 func runEvents(ctx context.Context, r *run) (err error) {
-	withMaria := r.does(partBacklog) || r.does(partRealtime) || r.does(partIdle) || r.does(partTakeover)
+	withMaria := slices.ContainsFunc(eventsParts, func(part string) bool { return r.does(part) && part != partSQLite && part != partPostgres })
 	e, err := openEnv(ctx, r, withMaria)
 	defer func() { err = errors.Join(err, e.close()) }()
 	if err != nil {
@@ -71,9 +82,9 @@ func runEvents(ctx context.Context, r *run) (err error) {
 		name string
 		run  func(context.Context, *env) error
 	}{
-		{partBacklog, backlog}, {partSQLite, backlogSQLite}, {partPostgres, backlogPostgres}, {partRealtime, realtime}, {partIdle, idle}, {partTakeover, takeover},
+		{partBacklog, backlog}, {partSQLite, backlogSQLite}, {partPostgres, backlogPostgres}, {partRealtime, realtime}, {partIdle, idle}, {partTakeover, takeover}, {partAway, backlogAway}, {partCluster, compareCluster}, {partTwo, compareTwo},
 	} {
-		if !r.does(part.name) || (part.name == partPostgres && len(r.parts) == 0) {
+		if !r.does(part.name) || (len(r.parts) == 0 && slices.Contains(askedFor, part.name)) {
 			continue
 		}
 		if err := part.run(ctx, e); err != nil {
@@ -234,7 +245,11 @@ func (e *env) runSluice(ctx context.Context, s database, t *table, all elements)
 	if err := e.prefill(ctx, all); err != nil {
 		return 0, err
 	}
-	c, err := e.startSluice(ctx, s, t.settings)
+	var more []string
+	if far, ok := s.(*farStore); ok {
+		more = append(more, far.settings())
+	}
+	c, err := e.startSluice(ctx, s, t.settings, more...)
 	if err != nil {
 		return 0, err
 	}

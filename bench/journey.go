@@ -134,11 +134,8 @@ func runJourney(ctx context.Context, r *run) (err error) {
 	}
 	r.report.Settings["users"] = fmt.Sprintf("%d in %d partitions, %d branches, profiles of %d bytes; the old designs have fewer people and are compared by the time for one", users, journeyPartitions, journeyBranches, len(journeyProfile(users/2)))
 	r.report.Settings["aof"] = "Redis rewrites its append-only file at the beginning of the second wave"
-	if r.merge != "" {
-		if err := r.report.readRecord(r.merge); err != nil {
-			r.merge = "" // it stays as it is
-			return err
-		}
+	if err := r.goOn(); err != nil {
+		return err
 	}
 	r.report.whole = len(r.parts) == 0
 	for _, kind := range r.kinds {

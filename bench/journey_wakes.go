@@ -1,12 +1,15 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,24 +20,35 @@ import (
 )
 
 // People who are due one by one, at random: each second so many of all people, who lie
-// anywhere among the others.
+// anywhere among the others: what is late at the end says whether it may go on so. Fewer
+// of them say how late a person is whom no queue holds up.
 const (
 	wakesASecond      = 100_000 // of journeyUsers
 	wakesSeconds      = 30
 	wakesSecondsQuick = 5
 	wakesLead         = 3 * time.Second // before the first is due
+
+	fewWakesOf   = 10 // of wakesASecond
+	fewWakesSpan = 10
 )
 
 // wakes lets people wake up at random, a stated number each second, and measures how
 // late the last ones of each second move.
 func (b *journeyBench) wakes(ctx context.Context) error {
-	number, err := b.publish(ctx, "wakes")
+	rate := wakesASecond * b.users / journeyUsers
+	if err := b.wakesAt(ctx, "wakes", rate, pick(b.run, wakesSeconds, wakesSecondsQuick)); err != nil {
+		return err
+	}
+	return b.wakesAt(ctx, "few_wakes", rate/fewWakesOf, pick(b.run, fewWakesSpan, wakesSecondsQuick))
+}
+
+// wakesAt is wakes at a rate, for so many seconds.
+func (b *journeyBench) wakesAt(ctx context.Context, name string, rate int64, seconds int) error {
+	number, err := b.publish(ctx, strings.ReplaceAll(name, "_", "-"))
 	if err != nil {
 		return err
 	}
-	rate := wakesASecond * b.users / journeyUsers
 	b.run.say("%s: %d wake up each second", b.name, rate)
-	seconds := pick(b.run, wakesSeconds, wakesSecondsQuick)
 	share := float64(rate*int64(seconds)) / float64(b.users)
 	held, err := b.hold(ctx)
 	if err != nil {
@@ -63,7 +77,7 @@ func (b *journeyBench) wakes(ctx context.Context) error {
 	if late := time.Since(first); late > 0 {
 		return fmt.Errorf("people were to wake up from %s on, and had entered only %s later", first.Format(time.TimeOnly), late)
 	}
-	return b.wait(ctx, first, seconds, &counts)
+	return b.wait(ctx, name, first, seconds, &counts)
 }
 
 // entering is how long it may take until all have entered and are known.
@@ -71,25 +85,70 @@ func (b *journeyBench) entering() time.Duration {
 	return wakesLead + time.Duration(b.users)*time.Microsecond
 }
 
-// wait runs what moves people, and looks when those of each second have moved.
-func (b *journeyBench) wait(ctx context.Context, first time.Time, seconds int, counts *[journeyPartitions][wakesSeconds]int64) error {
+// wait runs what moves people, and measures how late they move behind their second.
+func (b *journeyBench) wait(ctx context.Context, name string, first time.Time, seconds int, counts *[journeyPartitions][wakesSeconds]int64) error {
 	f := b.follower(&benchClock{})
 	defer runs(ctx, f)()
-	var want int64
-	var worst time.Duration
-	for second := range seconds {
+	l := &lateness{first: first, upTo: make([]int64, seconds)}
+	for second := range l.upTo {
+		if second > 0 {
+			l.upTo[second] = l.upTo[second-1]
+		}
 		for p := range counts {
-			want += counts[p][second]
+			l.upTo[second] += counts[p][second]
 		}
-		due := first.Add(time.Duration(second) * time.Second)
-		if err := until(ctx, journeyWithin, func() bool { return f.Stats.Moved.Load() >= want }); err != nil {
-			return fmt.Errorf("wait for second %d: %d of %d have moved: %w", second, f.Stats.Moved.Load(), want, err)
-		}
-		worst = max(worst, time.Since(due))
 	}
-	b.add("wakes", "people who wake up at random", "1/s", float64(want)/float64(seconds))
-	b.add("wakes_late", "the last of a second moves behind it, at worst", "s", worst.Seconds())
+	all := l.upTo[seconds-1]
+	within := time.Until(first) + time.Duration(seconds)*time.Second + journeyWithin
+	err := until(ctx, within, func() bool { return l.see(f.Stats.Moved.Load()) >= all })
+	if err != nil {
+		return fmt.Errorf("wait until all have woken up: %d of %d have moved: %w", l.seen, all, err)
+	}
+	b.add(name, "people who wake up at random", "1/s", float64(all)/float64(seconds))
+	b.add(name+"_late", "the last of a second moves behind it, at worst", "s", l.worst.Seconds())
+	b.add(name+"_end", "the last of the last second moves behind it", "s", l.end.Seconds())
+	b.add(name+"_p99", "99 of a hundred people have moved behind their second", "s", l.within(all*99/100).Seconds())
 	return nil
+}
+
+// lateness is how late people move: who is due first is taken to move first.
+type lateness struct {
+	first time.Time // the second of upTo[0]
+	upTo  []int64   // how many are due up to each second
+	seen  int64     // have moved
+	worst time.Duration
+	end   time.Duration // of those who moved last
+	late  []lateMoves
+}
+
+// lateMoves are people who were seen to have moved so late.
+type lateMoves struct {
+	by     time.Duration
+	people int64
+}
+
+// see takes note of how many have moved by now, and returns it.
+func (l *lateness) see(moved int64) int64 {
+	for now := time.Now(); l.seen < min(moved, l.upTo[len(l.upTo)-1]); {
+		second, _ := slices.BinarySearch(l.upTo, l.seen+1)
+		people := min(moved, l.upTo[second]) - l.seen
+		by := now.Sub(l.first.Add(time.Duration(second) * time.Second))
+		l.worst, l.end = max(l.worst, by), by
+		l.late = append(l.late, lateMoves{by, people})
+		l.seen += people
+	}
+	return moved
+}
+
+// within is how late so many of them have moved at most.
+func (l *lateness) within(people int64) time.Duration {
+	slices.SortFunc(l.late, func(a, b lateMoves) int { return cmp.Compare(a.by, b.by) })
+	for _, m := range l.late {
+		if people -= m.people; people <= 0 {
+			return m.by
+		}
+	}
+	return l.worst
 }
 
 // follower makes what moves people.

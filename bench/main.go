@@ -38,11 +38,15 @@ type options struct {
 	kinds []string // of databases, of bench journey
 	merge string   // the record that it goes on with
 
+	minutes int // of bench dashboard; 0: as many as are usual
+
 	partitions int    // of the program that is measured
 	against    string // the other program, of bench turns
 	others     int    // partitions of the other program; 0: as many
 	turns      int    // 0: as many as are usual
 	whole      string // benches that both programs run whole, in turns
+
+	away time.Duration // of the database, of bench events: there and back
 }
 
 // run is one bench being run.
@@ -183,9 +187,17 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 		f.StringVar(&r.whole, "benches", "", "instead of pieces of work, whole `BENCHES` of each program with --quick, as rules,send:cpu")
 		f.IntVar(&r.others, "against-partitions", 0, "how many `PARTITIONS` the other program has; default: as many")
 	}
-	if b.name == journeyName {
+	if b.name == eventsName {
+		f.DurationVar(&r.away, "database-away", defaultAway, "of the part away: how far the database is, there and back, as a `DURATION`")
+	}
+	if b.name == journeyName || b.name == peopleName {
 		f.IntVar(&r.users, "users", 0, fmt.Sprintf("how many `PEOPLE`; default: %d", journeyUsers))
+	}
+	if slices.Contains([]string{journeyName, peopleName, dashboardName}, b.name) {
 		f.StringVar(&r.merge, "merge", "", "go on with the record in this `FILE`, if it is there, and write all to it: so a record is made of several runs")
+	}
+	if b.name == dashboardName {
+		f.IntVar(&r.minutes, "minutes", 0, fmt.Sprintf("for how many `MINUTES` the overview is looked at; default: %d", viewedMinutes))
 	}
 	if b.parts != nil {
 		f.StringVar(&r.only, "only", "", "measure only these `PARTS`: "+strings.Join(b.parts, ","))
@@ -204,7 +216,7 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 			return nil, fmt.Errorf("--only: there is no part %q, there are %s", part, strings.Join(b.parts, ", "))
 		}
 	}
-	if err := errors.Join(r.checkTurns(), r.checkKinds(b.name)); err != nil {
+	if err := errors.Join(r.checkTurns(), r.checkKinds(b.name), r.checkAway()); err != nil {
 		return nil, err
 	}
 	if r.program == "" {

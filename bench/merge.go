@@ -13,6 +13,19 @@ import (
 // sameSettings are the settings in which runs of one record must agree.
 var sameSettings = []string{"users", "partitions", "quick"}
 
+// goOn goes on with the record of --merge, if there is one. After an error it stays as it
+// is.
+func (r *run) goOn() error {
+	if r.merge == "" {
+		return nil
+	}
+	err := r.report.readRecord(r.merge)
+	if err != nil {
+		r.merge = ""
+	}
+	return err
+}
+
 // readRecord takes over the rows of a record, if there is one: this run goes on with it.
 // What it measures anew stands for what was there. A record of another machine, program
 // or size is refused: its figures and these are no whole.

@@ -53,14 +53,7 @@ func runUsers(ctx context.Context, r *run) (err error) {
 		return err
 	}
 	r.report.Settings["users"] = fmt.Sprintf("%d of %d bytes on average, 13 attributes, with an e-mail address; ids and addresses in no order; one asked for every %s", count, size/count, usersAskEvery)
-	for _, part := range []struct {
-		name string
-		open func() (database, error)
-	}{
-		{partUsersSQLite, func() (database, error) { return openSQLite(e) }},
-		{partUsersMariaDB, func() (database, error) { return e.maria, nil }},
-		{partUsersPostgres, func() (database, error) { return openPostgres(ctx, e) }},
-	} {
+	for _, part := range e.databases(ctx) {
 		if !r.does(part.name) {
 			continue
 		}
@@ -76,6 +69,21 @@ func runUsers(ctx context.Context, r *run) (err error) {
 	r.report.judge(target{ratio: "sqlite_users_per_s", value: wantUsersImported}, r.report.value("sqlite_imported"))
 	r.report.limit("sqlite_asked_p99_s", "sqlite_asked_p99", wantUserAskedP99)
 	return nil
+}
+
+// databases are those that users are kept in, each started when it is opened.
+func (e *env) databases(ctx context.Context) []struct {
+	name string
+	open func() (database, error)
+} {
+	return []struct {
+		name string
+		open func() (database, error)
+	}{
+		{partUsersSQLite, func() (database, error) { return openSQLite(e) }},
+		{partUsersMariaDB, func() (database, error) { return e.maria, nil }},
+		{partUsersPostgres, func() (database, error) { return openPostgres(ctx, e) }},
+	}
 }
 
 // benchUserID is the external id of the i-th user.

@@ -64,20 +64,23 @@ func AllRoles() []string { return []string{RoleIntake, RoleStore, RoleSend, Role
 //	        can read it
 type Config struct {
 	Listen          string    `yaml:"listen" doc:"Address of the HTTP server: health, readiness, metrics, API. Only this machine can reach the default. Beyond loopback (0.0.0.0:8019, or :8019) a root_key is required."`
-	Redis           URL       `yaml:"redis" doc:"The Redis server that holds the logs: redis://USER:PASSWORD@HOST:PORT/DB, rediss:// for TLS, unix:///PATH for a socket. 'embedded' starts a private redis-server below the data directory, which syncs every write to disk and ends with the program."`
-	Database        URL       `yaml:"database" doc:"The database: sqlite:FILE (one process only) or mysql://USER:PASSWORD@HOST:PORT/NAME for MySQL and MariaDB, or postgres://USER:PASSWORD@HOST:PORT/NAME for PostgreSQL. Default: sluice.db in the data directory." sample:"sqlite:sluice-data/sluice.db"`
-	Data            string    `yaml:"data" doc:"Directory of what this process keeps on disk: the embedded Redis and SQLite. Created if missing."`
+	Redis           URL       `yaml:"redis" doc:"The Redis server that holds the logs: redis://USER:PASSWORD@HOST:PORT/DB, rediss:// for TLS, unix:///PATH for a socket. redis://HOST:PORT,HOST:PORT names nodes of one cluster; redis-sentinel://HOST:PORT,HOST:PORT/MASTER_SET (or rediss-sentinel://) the sentinels of a master, with ?db=, and ?sentinel_user= and ?sentinel_password= if they ask for a password. 'embedded' starts a private redis-server below the data directory, which syncs every write to disk and ends with the program."`
+	Database        URL       `yaml:"database" doc:"The database: sqlite:FILE (one process only) or mysql://USER:PASSWORD@HOST:PORT/NAME for MySQL and MariaDB, or postgres://USER:PASSWORD@HOST:PORT/NAME for PostgreSQL. Both take several hosts, HOST:PORT,HOST:PORT: the first that takes writes is used. Default: sluice.db in the data directory." sample:"sqlite:sluice-data/sluice.db"`
+	Data            string    `yaml:"data" doc:"Directory of what this process keeps on disk: the embedded Redis, SQLite, and files of events that wait for Redis (spill). Created if missing."`
 	Roles           []string  `yaml:"roles" doc:"What this process does: intake drains the lists into logs, store writes the logs to the database and moves what waits to be sent to its lanes, send sends it, journey moves people through journeys. Several processes share a role fairly. On a command line or in the environment: separated by commas."`
 	Partitions      int       `yaml:"partitions" range:"1..256" doc:"How many slices the users are spread over, 1 to 256: the most processes that can share a role. Fixed once there is data; changing it means export and import. If it is not set, a deployment that has data keeps the number it was set up with."`
 	EventTime       EventTime `yaml:"event_time" doc:"How far from now the time of an event or counter may be. What is outside is refused (requests) or becomes a dead letter (lists), which can be replayed after a change of the bounds."`
-	Retention       Retention `yaml:"retention" doc:"For how many days what is stored is kept, 0 to 36500. 0: for ever, until you delete it: nothing is removed unasked. Days (UTC) go as a whole: what is kept for 30 days is gone after 31."`
+	Retention       Retention `yaml:"retention" doc:"For how many days what is stored is kept, 0 to 36500. 0: for ever, until you delete it. Unasked, only ip and user_agent of opens and clicks (track.keep_addresses_days, 7) and the audit log (365 days) are removed. Days (UTC) go as a whole: what is kept for 30 days is gone after 31."`
 	KeyRate         int       `yaml:"key_items_per_second" range:"0..1000000000" doc:"How many events and counters each key of the API may send to a process, 0 to 1000000000; 0: as many as it likes. What is unused is saved up for 5 seconds. Beyond it requests are answered 429. The root_key is not bounded."`
 	Braze           Braze     `yaml:"braze" doc:"How many calls of Braze's REST API this process answers, all keys together; 0 to 1000000000, 0: as many as come. Beyond it calls are answered 429. The headers X-RateLimit-... of each answer say what is set; where nothing is, a limit of 1000000000. Braze's own limits stand beside each. What a key may send is key_items_per_second."`
 	RedisMB         int       `yaml:"redis_megabytes" range:"0|64..1048576" doc:"How much memory the embedded Redis may take, 64 to 1048576; beyond it requests are answered 503, and what is there is worked off. 0: half of the machine's. Another Redis has maxmemory in its own configuration."`
+	WaitReplicas    int       `yaml:"wait_replicas" range:"0..5" doc:"How many replicas of a Redis master must have received what was handed in before its caller is answered 202, 201 or 250, 0 to 5; 0: none, and a failover may take back what was answered a moment before. With too few within wait_replicas_ms the answer is 503, and what was handed in may be in all the same. A write more and an answer of the replicas are waited for. See docs/scale.md."`
+	WaitReplicasMS  int       `yaml:"wait_replicas_ms" range:"10..10000" doc:"How many milliseconds the replicas of wait_replicas have, 10 to 10000."`
 	BacklogMB       int       `yaml:"backlog_megabytes" range:"1..1048576" doc:"How much of what came by HTTP may wait in the logs, in Redis's memory, while the database is away or slow, 1 to 1048576; beyond it requests are answered 503. A million events are some 160 MB. Each partition has an equal share."`
 	LogMarginMB     int       `yaml:"log_margin_megabytes" range:"1..1048576" doc:"How many megabytes of stored entries the logs keep in Redis's memory, 1 to 1048576. All partitions share it equally. Entries stay for 60 seconds or as long as this has room, whichever is less. A database that fails over to a replica which lags by less loses nothing: the entries behind its cursors are stored again. 1,000 events/s are some 10 MB a minute. The lists with a table, and the hashes of each server, keep as much again of what they have held, all together, each its equal share, where they are. The metrics sluice_log_margin_seconds and sluice_list_margin_seconds say how far it reaches."`
 	Waiting         Waiting   `yaml:"waiting" doc:"How much mail may wait to be sent, the mail that is scheduled for later included. Beyond it mail alone is refused: with 503, with 429 if it is the bound of the key, by SMTP with 452. The last tenth of each bound, at least one mail, is for transactional mail alone. Events, users and everything else go on. Give all processes the same. A megabyte is a million bytes."`
 	OnceNames       int       `yaml:"idempotency_names" range:"0|1000..1000000000" doc:"How many requests for mail with an Idempotency-Key Redis remembers, each for 24 hours, 1000 to 1000000000; of one key of the API half of them. A request counts once, and once more for each 3 messages in each partition. Each takes some 250 bytes of Redis. Beyond it mail with a new Idempotency-Key is answered 503, or 429 if it is the half of the key. Everything else is accepted, also events with a new Idempotency-Key, although each such request takes as much. 0: as many as take a quarter of what the embedded Redis may have; 5000000 with another Redis."`
+	StoreWriters    int       `yaml:"store_writers" range:"0..16" doc:"How many transactions this process stores logs by at once, 0 to 16, each of partitions of its own. 1 is the fastest for a database that is near: a table takes one load faster than two. For one that is away each statement waits for its round trip, and several wait together. 0: 1 if the database answers within 2 ms at the start, else 4. SQLite always has 1. Each but the first takes up to 4 connections. See docs/scale.md."`
 	SeriesNames     int       `yaml:"series_names" range:"1..1000000" doc:"How many names (of events and counters) of an app are counted by themselves, 1 to 1000000; those that come after are counted together as (other). A program that puts numbers into names must not fill the database. A hundred times as many in all."`
 	TimeSeries      URL       `yaml:"timeseries" only:"noflag" doc:"MongoDB that gets the series as well, a document for each app, name and day: mongodb://USER:PASSWORD@HOST:PORT/DATABASE, or mongodb+srv://. Without it there is none. Give it to all processes with the role store; docs/operate.md explains it. A password in it is never printed." sample:"mongodb://USER:PASSWORD@10.0.0.9:27017/sluice"`
 	TimeSeriesBulk  int       `yaml:"timeseries_bulk" range:"1..10000" doc:"How many documents go to MongoDB in one message, 1 to 10000. Servers that only speak its protocol may want fewer: FerretDB 1.x 50."`
@@ -93,6 +96,7 @@ type Config struct {
 	Sending         string    `yaml:"sending" doc:"What is mailed at all. off: nothing, it waits. sink: all mail goes into built-in mailboxes, nobody gets any. allow-list: recipients of allow_list get theirs by the routes, all other mail goes into the mailboxes. on: all is mailed."`
 	AllowList       []string  `yaml:"allow_list" doc:"Who gets mail with sending: allow-list. Addresses, domains, '*.example.com' for all domains below one. On a command line or in the environment: separated by commas." sample:"[me@example.com, example.org]"`
 	Routes          []Route   `yaml:"routes" only:"file" doc:"Ways out for mail: the route's name, then its settings. Mail that several could take is shared by weight; what fails is left alone for a while, and its mail goes by others or waits. docs/routes.md explains it."`
+	Hooks           []Hook    `yaml:"hooks" only:"file" doc:"Accounts at mail providers that may post what becomes of mail to /hooks/PROVIDER/NAME: the entry's name, then its settings. docs/hooks.md explains it. Give all processes the same."`
 	DKIM            []DKIM    `yaml:"dkim" only:"file" doc:"Mail of which senders' domains is signed here, and with what: the domain, then its keys. Leave out domains for which your provider signs."`
 	Domains         Domains   `yaml:"domains" doc:"The domains that mail is sent from; docs/domains.md explains what is looked at."`
 	InDoubtSeconds  int       `yaml:"in_doubt_seconds" range:"1..86400" doc:"After what time transactional mail is sent once more of which nobody knows whether it has arrived, 1 to 86400. A relay may take 600 s to answer."`
@@ -100,7 +104,11 @@ type Config struct {
 	RootKey         Secret    `yaml:"root_key" only:"noflag" doc:"A key of the HTTP API with all permissions, which needs no database to be checked, at least 32 characters: head -c 32 /dev/urandom | base64. Better given as SLUICE_ROOT_KEY than written down here. Never printed."`
 	Log             Log       `yaml:"log" doc:"The program's own log, on standard error."`
 	SMTPD           SMTPD     `yaml:"smtpd" doc:"The SMTP listener: whatever sends mail by SMTP can hand it in here, with any name and a key of the API that has the permission messages:send for a password. docs/operate.md explains it."`
+	Track           Track     `yaml:"track" doc:"What is put into mails so that opens and clicks are known; docs/tracking.md explains it. Give all processes the same."`
+	Bounces         Bounces   `yaml:"bounces" doc:"The SMTP listener for what comes back: bounces, answers of programs, complaints. It answers no mail. docs/bounces.md explains it, with the DNS records."`
+	Pause           Pause     `yaml:"pause" doc:"When mail of a route, or with a tag, is stopped by itself: too much of it comes back, is refused because of us, or is complained of, all processes together. It stays stopped until an operator lets it go on (sluice sending resume). Give all processes the same. docs/bounces.md explains it."`
 	Alerts          Alerts    `yaml:"alerts" doc:"Who is told when something is wrong, and when. Nobody is without a webhook or an e-mail address. Give all processes the same."`
+	Webhooks        Webhooks  `yaml:"webhooks" doc:"Events that are posted to endpoints of yours, which sluice webhook makes; docs/webhooks.md explains it. Give all processes the same."`
 	StartSeconds    int       `yaml:"start_seconds" range:"0..3600" doc:"How long the start waits for Redis and the database to answer, 0 to 3600: after a power cut all start together. What is wrong in another way is said at once."`
 	ShutdownSeconds int       `yaml:"shutdown_seconds" range:"1..600" doc:"How long the program may finish what is in hand after SIGTERM or SIGINT, 1 to 600. A second signal ends it at once. Nothing accepted is lost either way: the next start goes on from the cursors."`
 
@@ -139,7 +147,7 @@ type List struct {
 type Hashes struct {
 	Redis []URL  `yaml:"redis" doc:"The servers, 64 at most. Default: the main one." sample:"[redis://10.0.0.7:6379/0, redis://10.0.0.8:6379/0]"`
 	Dirty string `yaml:"dirty" doc:"The set of the changed hashes' keys." sample:"buffered"`
-	Key   string `yaml:"key" doc:"How the hashes' keys are written: {date} and {name}, and {app_id} if the keys have it. A date is 2026-01-31 or 20260131." sample:"'{app_id}|{date}|{name}'"`
+	Key   string `yaml:"key" doc:"How the hashes' keys are written: {date} and {name}, and {app_id} if the keys have it. A date is 2026-01-31 or 20260131. On a Redis Cluster the set and all hashes need one hash tag, as in dirty '{counts}buffered' and key '{{counts}}{app_id}|{date}|{name}'." sample:"'{app_id}|{date}|{name}'"`
 	Field string `yaml:"field" doc:"What the fields are: hour, 0 to 23 or 00 to 23." sample:"hour"`
 	Zone  string `yaml:"zone" doc:"The time zone of date and hour." sample:"UTC"`
 	AppID string `yaml:"app_id" doc:"The app of keys without {app_id}." sample:"newsletter"`
@@ -172,7 +180,7 @@ type Braze struct {
 // Retention says for how many days things are kept.
 type Retention struct {
 	Events      EventRetention `yaml:"events" doc:"Events of each kind. Where the database can (MariaDB, MySQL, PostgreSQL), a day that is past the longest of the four is dropped as a whole, which costs next to nothing. Kinds that are kept shorter than others are deleted in pieces. None may be shorter than event_time.past_days: a repeat of an event that is gone would be stored again."`
-	SeriesHours int            `yaml:"series_hours" range:"0..36500" doc:"The series by hour are kept so many days."`
+	SeriesHours int            `yaml:"series_hours" range:"0..36500" doc:"The series by hour, and the counts of what mail got back, are kept so many days."`
 	SeriesDays  int            `yaml:"series_days" range:"0..36500" doc:"The series by day are kept so many days."`
 	DeadLetters int            `yaml:"dead_letters" range:"0..36500" doc:"Dead letters are kept so many days from when they were found."`
 	Sends       int            `yaml:"sends" range:"0..36500" doc:"Sends that have ended (sent, failed, in doubt, ...) are kept so many days from when they last changed. Their totals stay."`
@@ -204,6 +212,12 @@ type Alerts struct {
 // On reports whether anybody is told.
 func (a *Alerts) On() bool { return a.Webhook != "" || a.Email != "" }
 
+// Webhooks says where events may be posted to, and for how long it is tried.
+type Webhooks struct {
+	AllowHosts  []string `yaml:"allow_hosts" doc:"Names of hosts inside that webhooks may be posted to, also by http://, as they stand in the URL: localhost, 10.0.0.8. Whatever else leads to private, link-local or loopback addresses, or to the metadata of clouds, is refused. On a command line or in the environment: separated by commas." sample:"[receiver.internal]"`
+	GiveUpHours int      `yaml:"give_up_hours" range:"1..720" doc:"How many hours a request is tried that is not answered 2xx, 1 to 720. An endpoint that nothing has reached for so long is switched off, and keeps its place."`
+}
+
 // Log is how the program writes its own log.
 type Log struct {
 	Level  string `yaml:"level" doc:"debug, info, warn or error."`
@@ -228,12 +242,16 @@ func Default() *Config {
 		Roles:           AllRoles(),
 		Partitions:      64,
 		EventTime:       EventTime{PastDays: 30, FutureMinutes: 60},
+		WaitReplicasMS:  1000,
 		BacklogMB:       256,
 		LogMarginMB:     64,
 		SeriesNames:     store.DefaultSeriesNames,
 		TimeSeriesBulk:  mongostore.DefaultBulk,
 		SMTPD:           SMTPD{RequireAuth: true, MaxMessageMB: MaxSMTPMessageMB},
+		Track:           Track{Opens: true, Clicks: true, Transactional: true, KeepAddressesDays: 7},
 		Alerts:          Alerts{LagSeconds: 300, DeadLetters: 1, InDoubt: 1, DiskFreePercent: 10, HoldSeconds: 60, RepeatHours: 24},
+		Webhooks:        Webhooks{GiveUpHours: 24},
+		Pause:           defaultPause,
 		Sending:         string(route.Sink),
 		Domains:         Domains{Check: true},
 		InDoubtSeconds:  605,
@@ -306,6 +324,12 @@ func (c *Config) File() (name string, secret bool) {
 		urls = append(urls, r.SMTP.URL)
 		secret = secret || r.SES.SecretKey != "" || r.HTTP.URL != "" || len(r.HTTP.Headers) > 0
 	}
+	for i := range c.Hooks {
+		for _, key := range hookSecrets {
+			path := joinPath(joinPath("hooks", c.Hooks[i].Name), key)
+			secret = secret || *c.Hooks[i].secretAt(key) != "" && inFile(path)
+		}
+	}
 	hidden := func(u URL) bool {
 		return strings.Contains(u.String(), hiddenPassword) || strings.HasSuffix(u.String(), redacted)
 	}
@@ -329,6 +353,7 @@ func (c *Config) finish() {
 		c.Database = URL("sqlite:" + filepath.Join(c.Data, "sluice.db"))
 	}
 	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
+	c.Track.URL = strings.TrimSuffix(c.Track.URL, "/")
 	for i := range c.Lists {
 		if c.Lists[i].Take == "" {
 			c.Lists[i].Take = TakeLeft

@@ -161,6 +161,8 @@ func TestMistakes(t *testing.T) {
 		{yaml: "accept_gaps: maybe", want: "sluice.yaml:1: accept_gaps: want true or false, found a text"},
 		{env: "SLUICE_ACCEPT_GAPS=maybe", want: "SLUICE_ACCEPT_GAPS: accept_gaps is \"maybe\", want true or false"},
 		{yaml: "alerts: {webhook: 'http://example.com/hunter2'}", want: "sluice.yaml:1: alerts.webhook has the scheme http, want https:// (http:// only to 127.0.0.1, [::1] and localhost)"},
+		{yaml: "webhooks: {allow_hosts: [localhost, 10.0.0.8, '::1', my_receiver, 'http://inside:80']}", want: "sluice.yaml:1: webhooks.allow_hosts is \"http://inside:80\", want a host as it stands in the URL, without scheme and port"},
+		{yaml: "webhooks: {allow_hosts: ['receiver.internal:8080']}", want: "sluice.yaml:1: webhooks.allow_hosts is \"receiver.internal:8080\", want a host as it stands in the URL, without scheme and port"},
 		{yaml: "alerts: {email: a@example.com, from: b@example.com}", want: "sluice.yaml:1: alerts.email needs alerts.smtp: smtp://..."},
 		{yaml: "alerts: {email: Ann, from: b@example.com, smtp: 'smtp://h:1'}", want: "sluice.yaml:1: alerts.email \"Ann\" is no address, want NAME@HOST"},
 		{yaml: "data: [a]", want: "sluice.yaml:1: data: want a text, found a list"},
@@ -338,16 +340,22 @@ func TestSampleLoads(t *testing.T) {
 	form.Groups, form.ConfirmedURL, form.Fields, form.Origins = []string{"newsletter"}, "https://example.com/welcome", []string{"first_name", "language"}, []string{"https://example.com"}
 	want.OptIn, want.PublicURL, want.Proxies = []OptIn{form}, "https://mail.example.com", []string{"10.0.0.7", "10.1.0.0/16"}
 	want.Hosts, want.PlainServers = []string{"api.example.com"}, []string{"10.0.0.0/8", "redis.internal"}
+	want.Track.URL, want.Track.Listen, want.Track.Scanners = "https://t.example.com", "127.0.0.1:8020", []string{"198.51.100.0/24"}
+	want.Track.TLSCertificate, want.Track.TLSKey = "/etc/sluice/track-fullchain.pem", "/etc/sluice/track-privkey.pem"
+	want.Track.ExceptApps = []string{"intranet"}
 	want.UnsubscribeMailto = "unsubscribe@example.com"
 	want.AllowList, want.Routes = []string{"me@example.com", "example.org"}, sampledRoutes()
 	want.Caps = []Cap{{Name: "weekly", Messages: 3, Within: "7d", Tag: "promo", Class: "marketing"}}
 	want.SuppressionSets = []SuppressionSet{{Name: "sender_bad_domains", Redis: "redis://10.0.0.7:6379/0", Reason: "bad_domain"}}
+	want.Hooks = []Hook{{Name: "main", Provider: "ses", Secret: "USER:PASSWORD_OF_16_OR_MORE", Topics: []string{"arn:aws:sns:eu-west-1:123456789012:ses-events"}, URL: "https://mail.example.com/hooks/mandrill/main", Consent: true}}
 	want.DKIM = []DKIM{{Domain: "example.com", Keys: []Pair{{"s1", "/etc/sluice/dkim-s1.pem"}}, Senders: []string{"example.com", "news.example.com"}}}
 	want.Alerts.Webhook, want.Alerts.SMTP = "https://example.com/alerts", "smtp://USER:PASSWORD@mail.example.com:587"
 	want.TimeSeries = "mongodb://USER:PASSWORD@10.0.0.9:27017/sluice"
+	want.Webhooks.AllowHosts = []string{"receiver.internal"}
 	want.Alerts.Email, want.Alerts.From = "ops@example.com", "sluice@example.com"
 	want.Domains.Resolver = "127.0.0.53"
 	want.SMTPD = SMTPD{Listen: "127.0.0.1:2525", TLSCert: "/etc/sluice/fullchain.pem", TLSKey: "/etc/sluice/privkey.pem", Hostname: "mail.example.com", RequireAuth: true, MaxMessageMB: 25}
+	want.Bounces = Bounces{Listen: "127.0.0.1:2526", Feedback: "fbl-7h2k9q4m"}
 	want.origins, c.origins = nil, nil
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v\nfrom\n%s", c, want, strings.Join(on, ""))

@@ -112,6 +112,9 @@ func (d *decoder) value(n ast.Node, path string, into reflect.Value) {
 	case *[]Route:
 		*target = named(d, n, path, newRoute)
 		return
+	case *[]Hook:
+		*target = named(d, n, path, newHook)
+		return
 	case *[]DKIM:
 		*target = named(d, n, path, newDKIM)
 		return

@@ -64,7 +64,7 @@ func (c *Config) Ways() []domain.Way {
 	var all []domain.Way
 	for i := range c.Routes {
 		r := &c.Routes[i]
-		w := domain.Way{Name: r.Name}
+		w := domain.Way{Name: r.Name, Bounces: strings.ToLower(r.BounceDomain)}
 		switch kinds := r.kinds(); {
 		case slices.Contains(kinds, "ses"):
 			w.Include, w.Foreign, w.Signs = amazonInclude, true, true

@@ -109,6 +109,9 @@ func (c *Config) applyEnviron(environ []string) error {
 			continue
 		}
 		s, ok := byEnv[name]
+		if !ok && c.hookVariable(name, value) {
+			continue
+		}
 		if !ok {
 			hint := "; `sluice config` lists all" // some 40 would be no help
 			if nearest.Word(name, known) != "" {

@@ -52,9 +52,12 @@ func (c *Config) Forms() []consent.Form {
 }
 
 // ProxyPrefixes returns the addresses of proxies. They have been checked.
-func (c *Config) ProxyPrefixes() []netip.Prefix {
+func (c *Config) ProxyPrefixes() []netip.Prefix { return prefixesOf(c.Proxies) }
+
+// prefixesOf returns addresses and networks that have been checked.
+func prefixesOf(texts []string) []netip.Prefix {
 	var all []netip.Prefix
-	for _, text := range c.Proxies {
+	for _, text := range texts {
 		if p, err := parseProxy(text); err == nil {
 			all = append(all, p)
 		}

@@ -22,6 +22,7 @@ import (
 	"sluice/mail/via/ses"
 	"sluice/mail/via/sinkbox"
 	"sluice/mail/via/smtp"
+	"sluice/track/hook"
 )
 
 // SinkRoute is what the built-in mailboxes are called among the routes.
@@ -46,6 +47,8 @@ type Route struct {
 	Warmup     []string `yaml:"warmup" doc:"How many mails a day it may take: on the first day, the second, ... 90 at most; after them there is no limit. Days are of UTC." sample:"[50, 100, 500, 1000, 5000]"`
 	WarmupFrom string   `yaml:"warmup_from" doc:"The first of these days." sample:"2026-01-31"`
 
+	BounceDomain string `yaml:"bounce_domain" doc:"A domain of yours whose mail comes to the listener bounces.listen: mail by this route has an envelope sender of its own there, TOKEN@bounce_domain, and what comes back to it is an event of this mail. Of routes by smtp; docs/bounces.md has the DNS records." sample:"bounces.example.com"`
+
 	SMTP SMTPRoute `yaml:"smtp" doc:"A mail server that takes mail to anybody: your own, or a provider's."`
 	SES  SESRoute  `yaml:"ses" doc:"Amazon SES by its API."`
 	HTTP HTTPRoute `yaml:"http" doc:"Any provider that takes a mail as JSON by HTTP."`
@@ -57,6 +60,7 @@ type SMTPRoute struct {
 	Plain       bool   `yaml:"plain" doc:"true: no TLS at all, for a server on this machine or a network of your own."`
 	CAFile      string `yaml:"ca_file" doc:"A file with the certificates (PEM) of those who may sign the server's, instead of this machine's: for a private CA. Read at the start."`
 	Hello       string `yaml:"hello" doc:"What EHLO says we are. Default: this machine's name." sample:"mail.example.com"`
+	Provider    string `yaml:"provider" doc:"Whose server it is: ses, sendgrid, mailgun, postmark, sparkpost, netcore, brevo, mailjet or mandrill. Mails get the header by which that provider's webhooks name them again (docs/hooks.md); a mail with such a header keeps its own." sample:"mailgun"`
 	Connections int    `yaml:"connections" doc:"How many at once, 0 to 1000; 0: 10." sample:"20"`
 	Window      int    `yaml:"window" doc:"How many mails may be on their way on a connection, 0 to 256; 0: 16. When it dies, so many are in doubt." sample:"32"`
 	MaxMessages int    `yaml:"max_messages" doc:"A connection is closed after so many, 0 to 1000000; 0: never. Amazon's servers end them after some 350." sample:"300"`
@@ -136,6 +140,15 @@ func (r *Route) relay() (smtp.Options, error) {
 		Connections: s.Connections, Window: s.Window, MaxMessages: s.MaxMessages,
 	}
 	o.Password, _ = u.User.Password()
+	if s.Provider != "" {
+		provider, err := hook.Find(s.Provider)
+		if err == nil {
+			o.Header, err = provider.Echo()
+		}
+		if err != nil {
+			return o, fmt.Errorf("has a provider, %.64q, that is not right: %w", s.Provider, err)
+		}
+	}
 	switch {
 	case s.Plain && u.Scheme == "smtps":
 		return o, errors.New("is smtps://, and plain is true; want one of them")
@@ -355,4 +368,5 @@ func (f *findings) route(r *Route) {
 	if err != nil {
 		wrong("", within("is not right:", err))
 	}
+	wrong("bounce_domain", r.checkBounceDomain())
 }

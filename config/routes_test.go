@@ -20,7 +20,8 @@ func sampledRoutes() []Route {
 	relay.Domains, relay.Except, relay.Classes = []string{"example.com", "*.example.com"}, []string{"test.example.com"}, []string{"transactional", "marketing"}
 	relay.Pace, relay.Burst, relay.PerDomain, relay.Paces = "100/s", 200, "20/s", []Pair{{"slow.example", "30/m"}}
 	relay.Warmup, relay.WarmupFrom = []string{"50", "100", "500", "1000", "5000"}, "2026-01-31"
-	relay.SMTP = SMTPRoute{URL: "smtp://USER:PASSWORD@mail.example.com:587", Hello: "mail.example.com", Connections: 20, Window: 32, MaxMessages: 300}
+	relay.BounceDomain = "bounces.example.com"
+	relay.SMTP = SMTPRoute{URL: "smtp://USER:PASSWORD@mail.example.com:587", Hello: "mail.example.com", Provider: "mailgun", Connections: 20, Window: 32, MaxMessages: 300}
 	amazon.SES = SESRoute{Region: "eu-west-1", AccessKey: "AKIAEXAMPLE", SecretKey: "SECRET", ConfigurationSet: "newsletter",
 		Endpoint: "https://email.eu-west-1.amazonaws.com", Workers: 64, TimeoutSeconds: 60}
 	provider.HTTP = HTTPRoute{URL: "https://api.example.com/v1/send", Method: "POST", Headers: []Pair{{"Authorization", "Bearer SECRET"}},

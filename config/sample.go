@@ -76,6 +76,7 @@ var sampleEntries = map[string][]struct {
 	"hashes":           {{"-", Hashes{}}},
 	"optin":            {{"newsletter:", newOptIn("newsletter")}},
 	"routes":           {{sampleRoutes[0] + ":", newRoute(sampleRoutes[0])}, {sampleRoutes[1] + ":", newRoute(sampleRoutes[1])}, {sampleRoutes[2] + ":", newRoute(sampleRoutes[2])}},
+	"hooks":            {{"main:", newHook("main")}},
 	"dkim":             {{"example.com:", newDKIM("example.com")}},
 	"caps":             {{"weekly:", newCap("weekly")}},
 	"suppression_sets": {{"sender_bad_domains:", newSuppressionSet("sender_bad_domains")}},

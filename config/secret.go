@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
+
+	"sluice/flow"
 )
 
 // redacted stands where a secret would.
@@ -64,7 +66,7 @@ func redactURL(raw string) string {
 	if !strings.ContainsAny(raw, "@?") || strings.HasPrefix(raw, "sqlite:") {
 		return raw // no place for a secret: sqlite:FILE, embedded, host:port
 	}
-	u, err := url.Parse(raw)
+	u, err := flow.ParseURL(raw)
 	// An @ without a user before it, or a second one, is a password that was not
 	// written with %XX and has been cut at a / or ?.
 	at := strings.Count(raw, "@")

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
+	"sluice/flow"
 	"sluice/lib/nearest"
 	"sluice/ops/alert"
 	"sluice/store/mongostore"
@@ -73,6 +74,9 @@ func (c *Config) validate() error {
 	f := &findings{c: c}
 	f.add("listen", checkListen(c.Listen))
 	f.add("redis", checkRedis(c.Redis, true))
+	if c.WaitReplicas > 0 && c.Redis == RedisEmbedded {
+		f.add("wait_replicas", errors.New("the embedded Redis has no replicas; want 0, or a Redis that has some (docs/scale.md)"))
+	}
 	f.add("database", checkDatabase(c.Database))
 	f.add("roles", checkRoles(c.Roles))
 	f.add("log.level", oneOf(c.Log.Level, "debug", "info", "warn", "error"))
@@ -98,13 +102,17 @@ func (c *Config) validate() error {
 	f.hashes()
 	f.retention()
 	f.alerts()
+	f.webhooks()
 	f.optIn()
 	f.suppressionSets()
 	f.caps()
 	f.routes()
+	f.hooks()
 	f.dkim()
 	f.domains()
 	f.smtpd()
+	f.track()
+	f.bounces()
 	return errors.Join(f.errs...)
 }
 
@@ -124,6 +132,16 @@ func (f *findings) retention() {
 			f.add(path, fmt.Errorf("is %d days, and event_time.past_days is 0, any time: a repeat of an event that is gone would be stored again; set event_time.past_days to at most %d", s.days, s.days))
 		case past > s.days:
 			f.add(path, fmt.Errorf("is %d days, and event_time.past_days is %d: a repeat of an event that is gone would be stored again; make one as long as the other", s.days, past))
+		}
+	}
+}
+
+// webhooks refuses what no host of a URL is: such an entry would allow nothing. Names
+// inside may have an underscore, as those of Compose do.
+func (f *findings) webhooks() {
+	for _, host := range f.c.Webhooks.AllowHosts {
+		if _, err := netip.ParseAddr(host); err != nil && !isHostname(strings.ReplaceAll(host, "_", "x")) {
+			f.add("webhooks.allow_hosts", fmt.Errorf("is %.100q, want a host as it stands in the URL, without scheme and port", host))
 		}
 	}
 }
@@ -254,26 +272,29 @@ func isLoopback(address string) bool {
 // checkRedis checks the form of a Redis URL. What cannot be read is not shown:
 // it may hold a password.
 func checkRedis(u URL, embedded bool) error {
-	forms := "redis://HOST:PORT/DB, rediss://HOST:PORT/DB (TLS) or unix:///PATH"
+	forms := "redis://HOST:PORT/DB, redis://HOST:PORT,HOST:PORT (nodes of a cluster), redis-sentinel://HOST:PORT,HOST:PORT/MASTER_SET, rediss:// or rediss-sentinel:// (TLS), or unix:///PATH"
 	if embedded {
 		if u == RedisEmbedded {
 			return nil
 		}
 		forms += ", or embedded"
 	}
-	p, err := url.Parse(string(u))
+	p, err := flow.ParseURL(string(u))
 	if err != nil {
 		return fmt.Errorf("cannot be read as a URL; want %s, with special characters of a password as %%XX", forms)
 	}
-	switch {
-	case (p.Scheme == "redis" || p.Scheme == "rediss") && p.Hostname() != "" && p.Opaque == "":
-		if db := strings.Trim(p.Path, "/"); db != "" {
-			if n, err := strconv.Atoi(db); err != nil || n < 0 {
-				return fmt.Errorf("is %s, whose database is no number; want %s", u, forms)
-			}
-		}
+	if p.Scheme == "unix" && p.Host == "" && strings.Trim(p.Path, "/") != "" {
 		return nil
-	case p.Scheme == "unix" && p.Host == "" && strings.Trim(p.Path, "/") != "":
+	}
+	scheme, sentinel := strings.CutSuffix(p.Scheme, "-sentinel")
+	path := strings.Trim(p.Path, "/")
+	switch n, err := strconv.Atoi(path); {
+	case scheme != "redis" && scheme != "rediss", p.Opaque != "", slices.Contains(strings.Split(p.Host, ","), ""), strings.HasPrefix(p.Host, ":"):
+	case sentinel && (path == "" || strings.Contains(path, "/")):
+		return fmt.Errorf("is %s, which names no master set; want redis-sentinel://HOST:PORT,HOST:PORT/MASTER_SET, as the sentinels call it", u)
+	case !sentinel && path != "" && (err != nil || n < 0):
+		return fmt.Errorf("is %s, whose database is no number; want %s", u, forms)
+	default:
 		return nil
 	}
 	return fmt.Errorf("is %s, want %s", u, forms)
@@ -295,7 +316,7 @@ func checkDatabase(u URL) error {
 		}
 		return nil
 	}
-	p, err := url.Parse(string(u))
+	p, err := flow.ParseURL(string(u))
 	if err != nil {
 		return fmt.Errorf("cannot be read as a URL; want %s, with special characters of a password as %%XX", forms)
 	}

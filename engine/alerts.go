@@ -57,7 +57,7 @@ func (e *core) watcher() *alert.Watcher {
 // all share; all: everything could be looked at.
 func (e *core) problems(ctx context.Context, tells bool) (found []alert.Problem, all bool) {
 	a := &e.config.Alerts
-	all = e.redis.Ping(ctx) == nil // without it nobody knows how far a log goes
+	all = e.redis.PingLogs(ctx, e.logs) == nil // without it nobody knows how far a log goes
 	found = problemsOf(e.snapshot().Followers, e.stats.Followers(e.clock.Now()), a.LagSeconds)
 	host := HostName()
 	if free, size, err := FreeBytes(e.config.Data); err == nil && size > 0 && float64(free) < float64(size)*float64(a.DiskFreePercent)/100 {
@@ -68,6 +68,7 @@ func (e *core) problems(ctx context.Context, tells bool) (found []alert.Problem,
 	if err := e.clockApart(); err != nil {
 		found = append(found, alert.Problem{Kind: alert.Clock, Subject: host, Summary: host + ": " + err.Error()})
 	}
+	found = append(found, e.landingProblems(host)...)
 	if tells && a.DeadLetters > 0 {
 		n, err := e.store.CountDeadLetters(ctx)
 		switch {
@@ -87,21 +88,26 @@ func (e *core) problems(ctx context.Context, tells bool) (found []alert.Problem,
 		}
 	}
 	if tells {
-		found = append(found, e.audit.look(ctx, e.store, e.clock.Now(), e.log)...)
+		hooks, err := e.store.Webhooks(ctx)
+		all = all && err == nil
+		found = append(found, webhookProblems(hooks, e.clock.Now())...)
+		paused, known := e.pauseProblems(ctx)
+		found, all = append(found, paused...), all && known
+		found = append(found, e.ledgerLook.look(ctx, e.store, e.clock.Now(), e.log)...)
 	}
 	return found, all
 }
 
 const (
-	// auditEvery is how often the ledger is looked at for alerts, auditTimeout how
+	// ledgerLookEvery is how often the ledger is looked at for alerts, ledgerLookTimeout how
 	// long a look may take: it may read a million rows.
-	auditEvery   = 10 * time.Minute
-	auditTimeout = 30 * time.Second
+	ledgerLookEvery   = 10 * time.Minute
+	ledgerLookTimeout = 30 * time.Second
 )
 
-// audit is what the process that tells knows of the ledger. One goroutine, that of
+// ledgerLook is what the process that tells knows of the ledger. One goroutine, that of
 // the watcher, uses it.
-type audit struct {
+type ledgerLook struct {
 	looked time.Time
 	found  []alert.Problem
 }
@@ -109,19 +115,19 @@ type audit struct {
 // look returns what is wrong with the ledger, as it was found when it was last
 // compared. What was not compared is neither well nor wrong: what was known of it
 // before goes on.
-func (a *audit) look(ctx context.Context, store interface {
+func (a *ledgerLook) look(ctx context.Context, store interface {
 	CheckLedger(ctx context.Context) (mail.LedgerCheck, error)
 }, now time.Time, log *slog.Logger) []alert.Problem {
-	if since := now.Sub(a.looked); !a.looked.IsZero() && since >= 0 && since < auditEvery {
+	if since := now.Sub(a.looked); !a.looked.IsZero() && since >= 0 && since < ledgerLookEvery {
 		return a.found
 	}
 	a.looked = now
-	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+	ctx, cancel := context.WithTimeout(ctx, ledgerLookTimeout)
 	defer cancel()
 	c, err := store.CheckLedger(ctx)
 	switch {
 	case err != nil:
-		log.Warn("the ledger could not be compared with its rows for the alerts; it is tried again", "in", auditEvery, "error", err)
+		log.Warn("the ledger could not be compared with its rows for the alerts; it is tried again", "in", ledgerLookEvery, "error", err)
 	case !c.Complete: // a page, a call and the doctor say so to who asks
 	case c.OffBy() != 0:
 		a.found = []alert.Problem{{Kind: alert.Ledger, Summary: fmt.Sprintf("the ledger of mail does not add up, by %d sends: %s; `sluice doctor` names the remedy", c.OffBy(), strings.Join(c.Differences(), "; "))}}

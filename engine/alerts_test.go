@@ -14,6 +14,7 @@ import (
 	"sluice/flow"
 	"sluice/lib/doctor"
 	"sluice/mail"
+	"sluice/store"
 )
 
 // looked is what the next look at a ledger finds.
@@ -30,11 +31,11 @@ func (l *looked) CheckLedger(context.Context) (mail.LedgerCheck, error) {
 
 // The ledger is looked at now and then; until it was compared again, what was
 // known of it stays.
-func TestAuditOfTheLedger(t *testing.T) {
+func TestLooksAtTheLedger(t *testing.T) {
 	good := mail.LedgerCheck{Complete: true, Sums: []mail.LedgerSum{{Class: mail.ClassMarketing, State: mail.SendSent, Total: 3, Rows: 3}}}
 	wrong := mail.LedgerCheck{Complete: true, Sums: []mail.LedgerSum{{Class: mail.ClassMarketing, State: mail.SendSent, Total: 3, Removed: 1, Rows: 1}}}
 	many := mail.LedgerCheck{Sums: good.Sums}
-	var a audit
+	var a ledgerLook
 	l, now := &looked{}, time.Unix(1_800_000_000, 0)
 	for i, step := range []struct {
 		check mail.LedgerCheck
@@ -44,12 +45,12 @@ func TestAuditOfTheLedger(t *testing.T) {
 		looks int
 	}{
 		{check: good, looks: 1},
-		{check: wrong, after: auditEvery - 1, looks: 1},
+		{check: wrong, after: ledgerLookEvery - 1, looks: 1},
 		{check: wrong, after: 1, told: 1, looks: 2},
-		{check: many, after: auditEvery, told: 1, looks: 3},
-		{err: errors.New("away"), after: auditEvery, told: 1, looks: 4},
+		{check: many, after: ledgerLookEvery, told: 1, looks: 3},
+		{err: errors.New("away"), after: ledgerLookEvery, told: 1, looks: 4},
 		{check: good, after: -time.Hour, looks: 5}, // the clock was set back
-		{check: many, after: auditEvery, looks: 6},
+		{check: many, after: ledgerLookEvery, looks: 6},
 	} {
 		l.check, l.err = step.check, step.err
 		now = now.Add(step.after)
@@ -78,5 +79,24 @@ func TestProblemsOfFollowers(t *testing.T) {
 	}
 	if got := found(0); got != rest {
 		t.Errorf("without a bound on the lag:\n%s", got)
+	}
+}
+
+// A webhook that gets nothing though somebody wants it to is a problem.
+func TestProblemsOfWebhooks(t *testing.T) {
+	now := time.UnixMilli(1_780_000_000_000)
+	since := now.Add(-webhookFailing).UnixMilli()
+	var all []string
+	for _, p := range webhookProblems([]store.Webhook{
+		{ID: "works", Status: store.WebhookOn}, {ID: "a while", Status: store.WebhookOn, FailingMillis: since + 1}, {ID: "down", Status: store.WebhookOn, FailingMillis: since},
+		{ID: "off", Status: store.WebhookOff, FailingMillis: since}, {ID: "failing", Status: store.WebhookFailing, Reason: "r1"}, {ID: "gone", Status: store.WebhookGone, Reason: "r2"},
+		{ID: "restored", Status: store.WebhookRestored, Reason: "r3"},
+	}, now) {
+		all = append(all, p.Kind+" "+p.Subject+": "+p.Summary)
+	}
+	want := []string{"webhook down: nothing has reached webhook down since 2026-05-28T19:26:40Z; `sluice webhook deliveries` shows why",
+		"webhook failing: webhook failing was switched off: r1", "webhook gone: webhook gone was switched off: r2", "webhook restored: webhook restored was switched off: r3"}
+	if !slices.Equal(all, want) {
+		t.Errorf("got  %q\nwant %q", all, want)
 	}
 }

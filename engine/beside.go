@@ -114,6 +114,15 @@ func LogsOf(r *flow.Redis, cfg *config.Config) []*flow.Log {
 	return logs
 }
 
+// replay does again what has become a dead letter (ingest.Replayer).
+func (e *core) replay(ctx context.Context, id int64) error {
+	replayer := &ingest.Replayer{Store: e.store, Lists: make(map[string]*flow.List), Logs: e.logs}
+	for _, l := range e.lists {
+		replayer.Lists[l.Source()] = l
+	}
+	return replayer.Replay(ctx, id)
+}
+
 // OpenReplayer connects what a replay needs: the logs, and the lists of the
 // configuration on their servers. The returned function ends the connections.
 func OpenReplayer(ctx context.Context, cfg *config.Config, store store.Store) (*ingest.Replayer, func() error, error) {

@@ -33,7 +33,7 @@ func DomainChecker(cfg *config.Config) (*domain.Checker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("domains.resolver: %w", err)
 	}
-	c := &domain.Checker{DNS: resolver, Ways: cfg.Ways()}
+	c := &domain.Checker{DNS: resolver, Ways: cfg.Ways(), Links: cfg.Track.URL}
 	c.Signers, c.KeysErr = cfg.Signers()
 	return c, nil
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,10 +23,14 @@ import (
 	"sluice/ingest"
 	"sluice/journey/desk"
 	"sluice/journey/env"
+	"sluice/journey/timeline"
 	"sluice/lib/doctor"
 	"sluice/mail/smtpd"
 	"sluice/mail/suppress"
+	"sluice/ops/account"
 	"sluice/store/sqlstore"
+	"sluice/track/hook"
+	"sluice/track/land"
 	"sluice/user"
 )
 
@@ -64,6 +69,9 @@ type Engine struct {
 	state state
 	core  *core         // nil until it has been opened, and after it was closed
 	smtp  *smtpd.Server // nil: there is none
+
+	bounces *bounces     // nil: there is none
+	landing *land.Server // of opens and clicks; nil: there is none
 }
 
 // state is what the engine is doing. It only moves down this list.
@@ -79,25 +87,42 @@ const (
 // Open starts an engine and returns when it runs, or why it does not: then nothing
 // of it is left running. ctx bounds the start only.
 func Open(ctx context.Context, o Options) (*Engine, error) {
-	e := newEngine(o)
+	e, err := newEngine(o)
+	if err != nil {
+		return nil, err
+	}
 	if err := e.start(ctx); err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
-func newEngine(o Options) *Engine {
+func newEngine(o Options) (*Engine, error) {
 	if o.Clock == nil {
 		o.Clock = sluice.SystemClock{}
 	}
 	cfg := o.Config
 	e := &Engine{config: cfg, log: o.Log, clock: flow.NewClock(o.Clock)}
+	sources, err := cfg.Sources()
+	if err != nil {
+		return nil, err
+	}
 	e.services.Store(api.NotRunning)
 	e.server = api.New(cfg.Listen, e, o.Log, api.Options{
 		RootKey: cfg.RootKey.Reveal(), KeyItemsPerSecond: cfg.KeyRate, BrazeLimits: brazeLimits(&cfg.Braze), Proxies: cfg.ProxyPrefixes(),
 		Proxied: cfg.PublicURL != "", Hosts: cfg.HostNames(), Version: o.Version, Revision: o.Revision, Clock: e.clock,
+		Hooks: hook.NewReceiver(sources, hook.Options{Log: o.Log, Clock: e.clock, PublicURL: cfg.PublicURL, FirstWith: e.firstWith}),
 	})
-	return e
+	return e, nil
+}
+
+// firstWith is flow.Redis's, once the program runs.
+func (e *Engine) firstWith(ctx context.Context, made time.Time, token, with string, ttl time.Duration) (first string, known bool, err error) {
+	in := e.Services().Intake
+	if in == nil {
+		return "", false, flow.ErrClosed
+	}
+	return in.Redis.FirstWith(ctx, made, token, with, ttl)
 }
 
 // brazeLimits are the bounds of Braze's API as they are configured.
@@ -133,7 +158,7 @@ func (e *Engine) start(ctx context.Context) error {
 	e.mu.Lock()
 	e.core, e.state = c, stateRunning
 	e.mu.Unlock()
-	if err := e.startSMTP(ctx); err != nil {
+	if err := errors.Join(e.startSMTP(ctx), e.startBounces(ctx, c), e.startLanding(ctx, c)); err != nil {
 		return errors.Join(err, e.Stop(ctx))
 	}
 	e.log.Info("sluice runs", "listen", e.server.Address(), "redis", e.config.Redis, "database", e.config.Database,
@@ -157,7 +182,7 @@ func (e *Engine) warnOfServers(ctx context.Context) {
 		all = append(all, (&flow.Examiner{URL: e.config.Redis.Reveal(), Main: true, Clock: clock}).Examine(ctx))
 	}
 	if !strings.HasPrefix(string(e.config.Database), "sqlite:") { // so was that
-		all = append(all, (&sqlstore.Examiner{URL: e.config.Database.Reveal(), Clock: clock, Brief: true}).Examine(ctx))
+		all = append(all, (&sqlstore.Examiner{URL: e.config.Database.Reveal(), Clock: clock, Brief: true, Writers: e.config.StoreWriters}).Examine(ctx))
 	}
 	for _, x := range all[2:] {
 		if x.Directory != "" && x.Directory != e.config.Data {
@@ -214,7 +239,7 @@ func (e *Engine) open(ctx context.Context) (*core, error) {
 // finished until ctx ends. It may be called twice.
 func (e *Engine) Stop(ctx context.Context) error {
 	e.mu.Lock()
-	c, smtp, before := e.core, e.smtp, e.state
+	c, smtp, back, landing, before := e.core, e.smtp, e.bounces, e.landing, e.state
 	e.state = max(e.state, stateStopping)
 	e.mu.Unlock()
 	if c == nil || before >= stateStopping {
@@ -225,8 +250,14 @@ func (e *Engine) Stop(ctx context.Context) error {
 	e.services.Store(&closing)
 	e.log.Info("sluice stops: nothing more is taken in, what is in hand is finished", "at most", time.Duration(e.config.ShutdownSeconds)*time.Second)
 	var err error
+	if landing != nil {
+		err = landing.Stop(ctx)
+	}
 	if smtp != nil {
-		err = smtp.Stop(ctx)
+		err = errors.Join(err, smtp.Stop(ctx))
+	}
+	if back != nil {
+		err = errors.Join(err, back.smtp.Stop(ctx))
 	}
 	err = errors.Join(err, c.stop(ctx))
 	e.services.Store(api.NotRunning)
@@ -244,6 +275,34 @@ func (e *Engine) Stop(ctx context.Context) error {
 
 // Address returns where the HTTP server listens.
 func (e *Engine) Address() string { return e.server.Address() }
+
+// SetupLink returns a link that makes the first account of the dashboard, with a secret
+// in its fragment, which browsers send to nobody; empty: there is an account.
+func (e *Engine) SetupLink(ctx context.Context) (string, error) {
+	c, _ := e.current()
+	if c == nil {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
+	defer cancel()
+	token, err := account.New(c.store, e.clock).Setup(ctx)
+	if err != nil || token == "" {
+		return "", err
+	}
+	return e.DashboardURL() + "/setup#" + token, nil
+}
+
+// DashboardURL is where a browser finds the dashboard, without a final slash.
+func (e *Engine) DashboardURL() string {
+	if e.config.PublicURL != "" {
+		return strings.TrimSuffix(e.config.PublicURL, "/")
+	}
+	host, port, err := net.SplitHostPort(e.Address())
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
+		return "http://" + e.Address()
+	}
+	return "http://127.0.0.1:" + port // plain http is for this machine alone
+}
 
 // current returns the core, nil while there is none, and what the engine does.
 func (e *Engine) current() (*core, state) {
@@ -319,7 +378,7 @@ func (e *Engine) Stats() api.Stats {
 		return api.Stats{}
 	}
 	stats := c.snapshot()
-	stats.SMTP = e.smtpStats()
+	stats.SMTP, stats.Returned, stats.Landing = e.smtpStats(), e.returnedStats(), e.landingStats()
 	return stats
 }
 
@@ -372,12 +431,15 @@ func (e *core) desk() *desk.Desk {
 // services returns what requests are served with.
 func (e *core) services() *api.Services {
 	s := &api.Services{
-		Intake: e.intake(), Keys: e.store, Consent: e.consent, Series: e.store, Users: e.store, Segments: e.store, Scanner: e.scanner,
+		Intake: e.intake(), Keys: e.store, Accounts: account.New(e.store, e.clock), AccountStore: e.store, Consent: e.consent, Series: e.store, Reactions: e.store, Users: e.store, Segments: e.store, Scanner: e.scanner,
 		Templates: e.store, Schedules: e.store, Journeys: e.desk(), Sends: e.store, Ledger: e.store, Domains: e.domains,
 		Suppressions: &suppress.Service{Store: e.store, List: e.suppressions.List, Clock: e.clock},
 		Submitter:    e.sending.intake, Canceller: e.sending.canceller, Decider: e.sending.decider, Operator: e.sending.operator,
 		Applied: (&ingest.Applied{Store: e.store, Users: e.store, Logs: e.logs}).Await,
-		Unlist:  e.unlist, SenderRefused: e.senderRefused, WaitsFor: e.waitsFor,
+		Groups:  e.store, Webhooks: e.hooks, Feed: e.feed, DeadLetters: e.store, Replay: e.replay,
+		Settings: e.config,
+		Finder:   e.store, Timeline: &timeline.Reader{Events: e.store, Sends: e.store, Suppressions: e.store, Places: e.desk().PlacesOf, Partitions: e.config.Partitions},
+		Unlist: e.unlist, SenderRefused: e.senderRefused, WaitsFor: e.waitsFor, Tracks: e.links != nil,
 	}
 	if e.requiresDomains() {
 		s.Submitter = gate{e.sending.intake, e.domains}

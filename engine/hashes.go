@@ -25,6 +25,9 @@ func (e *core) openHashes(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("hashes of set %s: %w", cfg.Dirty, err)
 			}
+			if err := hashes.CheckKeys(template.Prefix()); err != nil {
+				return fmt.Errorf("hashes of %s: %w", url, err)
+			}
 			follower := &ingest.HashFollower{Lister: e.lister(hashes, e.log.With("hashes", hashes.Name(), "redis", url)), Template: template, Group: group}
 			e.listFollowers = append(e.listFollowers, follower.Run)
 		}

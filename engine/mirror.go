@@ -6,7 +6,7 @@ import (
 	"sluice/api"
 	"sluice/config"
 	"sluice/flow"
-	"sluice/series"
+	"sluice/ops/series"
 	"sluice/store/mongostore"
 )
 

@@ -32,6 +32,7 @@ func (e *core) openRoutes(s *sending) error {
 			if t, err = r.Transport(os.Getenv, e.clock); err != nil {
 				return fmt.Errorf("open route %s: %w", r.Name, err)
 			}
+			e.returnTo(r, t)
 			s.transports = append(s.transports, t)
 		}
 		settings, err := r.Settings(t)
@@ -40,8 +41,24 @@ func (e *core) openRoutes(s *sending) error {
 		}
 		o.Routes = append(o.Routes, settings)
 	}
-	s.router, err = route.New(o)
+	if s.router, err = route.New(o); err == nil {
+		s.operator.Meant = s.router.Meant
+	}
 	return err
+}
+
+// RouterOf returns a router that sends nothing and knows the settings of all
+// routes, for a program beside those that serve.
+func RouterOf(cfg *config.Config, clock sluice.Clock) (*route.Router, error) {
+	o := route.Options{Mode: route.Mode(cfg.Sending), Allow: cfg.AllowList, Sink: elsewhere{name: config.SinkRoute}, Clock: clock}
+	for i := range cfg.Routes {
+		settings, err := cfg.Routes[i].Settings(elsewhere{name: cfg.Routes[i].Name})
+		if err != nil {
+			return nil, fmt.Errorf("read route %s: %w", cfg.Routes[i].Name, err)
+		}
+		o.Routes = append(o.Routes, settings)
+	}
+	return route.New(o)
 }
 
 // elsewhere stands for the transport of a route in a process that sends nothing

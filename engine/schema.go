@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"sluice/flow"
 	"sluice/ingest"
@@ -52,6 +53,11 @@ func (e *core) leaveNobodyBehind(ctx context.Context, have, want, from int) erro
 // saySchema is up to which version this process knows the schema.
 func (e *core) saySchema() string { return strconv.Itoa(e.schema) }
 
+// replicas is what is waited for before an answer.
+func (e *core) replicas() flow.Replicas {
+	return flow.Replicas{Least: e.config.WaitReplicas, Within: time.Duration(e.config.WaitReplicasMS) * time.Millisecond}
+}
+
 // openLeases makes what shares out the work, and what writes to the logs. The process
 // says what it reads and knows; if it does not read all that is in use it is refused.
 func (e *core) openLeases(ctx context.Context) error {
@@ -60,5 +66,6 @@ func (e *core) openLeases(ctx context.Context) error {
 	e.leases.Say(flow.SchemaWord, e.saySchema)
 	e.forms = &flow.Forms{Redis: e.redis, Leases: e.leases, Schema: e.store.Ping, AllCursors: e.store.AllCursors, Log: e.log}
 	e.writer = flow.NewWriter(e.logs, "api:"+e.leases.ID(), e.config.BacklogMB<<20)
+	e.writer.Replicas = e.replicas()
 	return e.forms.Begin(ctx)
 }

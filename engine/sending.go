@@ -11,11 +11,12 @@ import (
 	"sluice/ingest"
 	"sluice/journey/run"
 	"sluice/mail"
+	"sluice/mail/feedback"
 	"sluice/mail/route"
+	"sluice/mail/schedule"
 	"sluice/mail/spool"
 	"sluice/mail/template"
 	"sluice/mail/via/sinkbox"
-	"sluice/schedule"
 )
 
 // This file builds what sends.
@@ -31,6 +32,7 @@ type sending struct {
 	sender    *spool.Sender // nil: not the role of this process
 	stats     *spool.Stats
 	lost      lostSends
+	feedback  *feedback.Watch
 
 	router     *route.Router // without that role it only says what could be sent
 	transports []mail.Transport
@@ -50,6 +52,7 @@ func (e *core) openSending(partitions []flow.Partition) error {
 	s.canceller = &spool.Canceller{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
 	s.decider = &spool.Decider{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
 	s.operator = &spool.Operator{Redis: e.redis, Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Partitions: len(e.logs), Clock: e.clock}
+	e.openFeedback(s, partitions)
 	e.sending = s
 	e.gate = run.NewGate(e.logs, e.store, e.loader(), e.clock, e.log)
 	if e.config.HasRole(config.RoleStore) {
@@ -69,7 +72,7 @@ func (e *core) openSending(partitions []flow.Partition) error {
 	e.leases.AddPartitions(spool.Role, e.redis, partitions)
 	s.sender = &spool.Sender{
 		Process: e.leases.ID(), Lanes: s.lanes, Leases: e.leases, Bodies: bodies, Record: e.store, StoredBy: ingest.StoreRole, Suppress: e.suppressions,
-		Routes: s.router, Maker: mailer, Journeys: e.gate, Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: time.Duration(e.config.InDoubtSeconds) * time.Second,
+		Routes: s.router, Maker: mailer, Journeys: e.gate, Feedback: s.feedback, Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: time.Duration(e.config.InDoubtSeconds) * time.Second,
 	}
 	return nil
 }
@@ -157,5 +160,12 @@ func (e *core) mailer() (*spool.Mailer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &spool.Mailer{Templates: template.NewCache(e.store, template.DefaultCacheBytes), Users: e.store, Links: e.consent, UnsubscribeMailto: e.config.UnsubscribeMailto, Signers: signers, Meet: e.meet(), Refused: e.refused(), Clock: e.clock}, nil
+	m := &spool.Mailer{Templates: template.NewCache(e.store, template.DefaultCacheBytes), Users: e.store, Links: e.unsubscribes(), UnsubscribeMailto: e.config.UnsubscribeMailto, Signers: signers, Meet: e.meet(), Refused: e.refused(), Clock: e.clock}
+	if e.links != nil {
+		m.Tracker, m.Untracked = e.tracker(), e.untracked()
+	}
+	if e.returnPaths != nil && e.config.Bounces.Feedback != "" {
+		m.FeedbackID = e.feedbackID
+	}
+	return m, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sluice/config"
+	"sluice/flow"
 	"sluice/lib/doctor"
 	"sluice/store/sqlstore"
 )
@@ -38,9 +39,7 @@ func ExamineServerTLS(cfg *config.Config) doctor.Examination {
 	}
 	if t, err := sqlstore.TransportOf(cfg.Database.Reveal()); err == nil { // else another check says so
 		one := reach{where: t.Where, tls: t.TLS, verified: t.Verified, password: t.Password, tlsForm: "?tls=true (MariaDB, MySQL) or ?sslmode=verify-full (PostgreSQL) behind its URL"}
-		if t.Host != "" {
-			one.hosts = []string{t.Host}
-		}
+		one.hosts = t.Hosts
 		all = append(all, one)
 	}
 	if cfg.TimeSeries != "" {
@@ -99,12 +98,18 @@ func thisMachine(host string) bool {
 
 func redisTransport(address config.URL) reach {
 	t := reach{where: address.String(), tlsForm: "rediss:// in its URL"}
-	u, err := url.Parse(address.Reveal())
+	u, err := flow.ParseURL(address.Reveal())
 	if err != nil || u.Scheme == "unix" {
 		return t
 	}
 	_, t.password = u.User.Password()
-	t.hosts, t.tls = []string{u.Hostname()}, u.Scheme == "rediss"
+	for _, host := range append(strings.Split(u.Host, ","), u.Query()["addr"]...) {
+		t.hosts = append(t.hosts, (&url.URL{Host: host}).Hostname())
+	}
+	t.tls = strings.HasPrefix(u.Scheme, "rediss")
+	if strings.HasSuffix(u.Scheme, "-sentinel") {
+		t.tlsForm = "rediss-sentinel:// in its URL"
+	}
 	t.verified = t.tls && u.Query().Get("skip_verify") != "true"
 	return t
 }

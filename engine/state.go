@@ -15,7 +15,7 @@ import (
 	"sluice/ingest"
 	"sluice/lib/meter"
 	"sluice/mail"
-	"sluice/series"
+	"sluice/ops/series"
 )
 
 // LookTimeout bounds what one question about the engine's state may take.
@@ -26,11 +26,11 @@ func (e *core) ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), LookTimeout)
 	defer cancel()
 	var errs []error
-	if err := e.redis.Ping(ctx); err != nil {
+	if err := e.redis.PingLogs(ctx, e.logs); err != nil {
 		errs = append(errs, fmt.Errorf("redis: %w", err))
 	}
 	for _, r := range e.others {
-		if err := r.Ping(ctx); err != nil {
+		if err := r.PingLists(ctx, e.lists); err != nil {
 			errs = append(errs, fmt.Errorf("redis: %w", err))
 		}
 	}
@@ -91,6 +91,7 @@ func (e *core) snapshot() api.Stats {
 	e.snapshotMirror(&s)
 	e.snapshotDomains(&s)
 	e.snapshotJourneys(&s)
+	e.snapshotWebhooks(&s)
 	s.Suppressed, s.SuppressionsAge = e.suppressions.List.Len(), e.suppressions.Status().Age.Seconds()
 	if e.config.HasRole(config.RoleSend) {
 		s.SuppressionsStale = make(map[mail.Class]bool)
@@ -124,6 +125,7 @@ func (e *core) snapshot() api.Stats {
 
 // snapshotTimes adds the histograms.
 func (e *core) snapshotTimes(s *api.Stats) {
+	s.MailPauses, s.FeedbackDropped = e.sending.feedback.Stats()
 	s.CommitSeconds, s.CommitRows = e.stats.Commit.Snapshot(), e.stats.CommitRows.Snapshot()
 	s.Stages = map[string]meter.Snapshot{
 		"read": e.stats.Read.Snapshot(), "encode": e.stats.Encode.Snapshot(), "users": e.stats.Resolve.Snapshot(), "trim": e.stats.Trim.Snapshot(),

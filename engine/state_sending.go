@@ -23,7 +23,9 @@ func (e *core) snapshotSending(ctx context.Context, s *api.Stats) {
 	}
 	now := e.clock.Now()
 	s.Routes = e.sending.router.Routes()
-	_, s.MarketingStopped = e.sending.router.Stopped()[mail.ClassMarketing.String()]
+	stopped := e.sending.router.Stopped()
+	_, s.MarketingStopped = stopped[mail.ClassMarketing.String()]
+	s.MailStops = len(stopped)
 	s.Mail, s.Lost = e.sending.stats.Routes(now), e.sending.stats.Lost()
 	waiting, err := e.sending.sender.Waiting(ctx)
 	s.Later, s.Waiting = orUnknown(waiting.Later, err), make(map[string]api.Waiting)

@@ -14,6 +14,7 @@ import (
 	"sluice/config"
 	"sluice/engine"
 	"sluice/store"
+	"sluice/test/clocktest"
 	"sluice/test/servers"
 )
 
@@ -128,14 +129,8 @@ func counted(t *testing.T, e *engine.Engine) (n int64) {
 // await waits until something holds.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(3 * time.Minute)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
+	for began := time.Now(); !holds(); clocktest.Rest(began) {
+		if time.Since(began) > 3*time.Minute {
 			t.Fatalf("waited 3 min in vain until %s", what)
 		}
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice"
@@ -16,14 +18,20 @@ import (
 	"sluice/lib/child"
 	"sluice/mail"
 	"sluice/mail/domain"
+	"sluice/mail/schedule"
 	"sluice/mail/spool"
 	"sluice/mail/suppress"
 	"sluice/ops/alert"
 	"sluice/ops/erasure"
 	"sluice/ops/retention"
-	"sluice/series"
+	"sluice/ops/series"
 	"sluice/store/mongostore"
 	"sluice/store/sqlstore"
+	"sluice/track/feed"
+	"sluice/track/land"
+	"sluice/track/link"
+	"sluice/track/verp"
+	"sluice/track/webhook"
 	"sluice/user/consent"
 	"sluice/user/segment"
 )
@@ -35,44 +43,52 @@ import (
 // follower is one moving part: it works until fetch ends, and gives up when
 // work ends.
 type follower struct {
-	role string // "": in every process
-	name string
-	run  func(fetch, work context.Context)
+	role   string // "": in every process
+	name   string
+	leases string // the role of the leases that it works by; "": it needs none
+	run    func(fetch, work context.Context)
 }
 
 // followers lists every follower of the program by its configuration.
 func (e *core) followers() []follower {
 	all := []follower{
-		{config.RoleStore, "store", e.storeFollower().Run},
-		{config.RoleStore, "facts", e.factsPassed.Run},
-		{config.RoleStore, "keep", e.keeper().Run},
-		{config.RoleStore, "schedules", e.releaser().Run},
-		{"", "spill", e.spilled().Run},
-		{"", "forms", func(fetch, _ context.Context) { e.forms.Run(fetch) }},
-		{"", "suppressions", e.suppressions.Run},
+		{config.RoleStore, "facts", "", e.factsPassed.Run},
+		{config.RoleStore, "keep", retention.Role, e.keeper().Run},
+		{config.RoleStore, "schedules", schedule.Role, e.releaser().Run},
+		{config.RoleStore, "webhooks", webhook.Role, e.poster().Run},
+		{"", "spill", "", e.spilled().Run},
+		{"", "forms", "", func(fetch, _ context.Context) { e.forms.Run(fetch) }},
+		{"", "suppressions", "", e.suppressions.Run},
+		{"", "feedback", pausing, e.sending.feedback.Run},
+	}
+	for _, f := range e.storeFollowers() {
+		all = append(all, follower{config.RoleStore, f.Name(), ingest.StoreRole, f.Run})
+	}
+	if e.recorder != nil {
+		all = append(all, follower{"", "landing", "", e.recorder.Run}, follower{"", "choices", "", e.choices.Run})
 	}
 	if e.mirror != nil {
-		all = append(all, follower{config.RoleStore, "mirror", e.mirror.Run})
+		all = append(all, follower{config.RoleStore, "mirror", series.MirrorRole, e.mirror.Run})
 	}
 	if e.watchesDomains() {
-		all = append(all, follower{"", "domains", e.domains.Run})
+		all = append(all, follower{"", "domains", "", e.domains.Run})
 	}
 	if e.config.Alerts.On() {
-		all = append(all, follower{"", "alerts", e.watcher().Run})
+		all = append(all, follower{"", "alerts", alert.Role, e.watcher().Run})
 	}
-	if e.sending.sender != nil {
-		all = append(all, follower{config.RoleSend, spool.Role, e.sending.sender.Run},
-			follower{config.RoleSend, "gate", func(fetch, _ context.Context) { e.gate.Run(fetch) }},
-			follower{config.RoleSend, "routes", func(fetch, _ context.Context) { e.sending.router.Run(fetch, e.log) }},
-			follower{config.RoleSend, config.SinkRoute, func(fetch, _ context.Context) { e.sending.box.Run(fetch) }})
+	if e.sending.sender != nil { // which gives its leases back itself
+		all = append(all, follower{config.RoleSend, spool.Role, "", e.sending.sender.Run},
+			follower{config.RoleSend, "gate", "", func(fetch, _ context.Context) { e.gate.Run(fetch) }},
+			follower{config.RoleSend, "routes", "", func(fetch, _ context.Context) { e.sending.router.Run(fetch, e.log) }},
+			follower{config.RoleSend, config.SinkRoute, "", func(fetch, _ context.Context) { e.sending.box.Run(fetch) }})
 	}
 	for i, list := range e.lists {
-		all = append(all, follower{config.RoleIntake, list.Source(), e.listFollowers[i]})
+		all = append(all, follower{config.RoleIntake, list.Source(), ingest.ListRole, e.listFollowers[i]})
 	}
 	for _, f := range e.sets {
-		all = append(all, follower{config.RoleIntake, mail.SetSource + f.Set.Name(), f.Run})
+		all = append(all, follower{config.RoleIntake, mail.SetSource + f.Set.Name(), suppress.SetsRole, f.Run})
 	}
-	return all
+	return slices.DeleteFunc(all, func(f follower) bool { return f.role != "" && !e.config.HasRole(f.role) })
 }
 
 // core is Redis, the database and what runs between them.
@@ -87,15 +103,27 @@ type core struct {
 	redisURL string                     // its own, also if it is embedded
 	others   map[config.URL]*flow.Redis // of lists on other servers
 	store    *sqlstore.Store
-	schema   int          // the version of the tables that this program knows
-	writer   *flow.Writer // of the events of requests; nil: not open yet
+	writers  []*sqlstore.Store // of the store's followers: store, and one for each more
+	schema   int               // the version of the tables that this program knows
+	writer   *flow.Writer      // of the events of requests; nil: not open yet
 	leases   *flow.Leases
 	forms    *flow.Forms
 	scanner  *segment.Scanner
 
 	consent *consent.Service
-	sending *sending
-	domains *domain.Watcher
+	links   *link.Keys // of tracked mails; nil: nothing is tracked
+
+	recorder *land.Recorder // of opens and clicks; nil: they do not come here
+	landings *flow.Writer   // of the recorder
+	choices  *land.Choices  // of people, on pages of mails; nil: as the recorder
+	sending  *sending
+
+	returnPaths *verp.Keys // nil: no route has any
+	domains     *domain.Watcher
+
+	hooks  *webhook.Service
+	posted webhook.Stats
+	feed   *feed.Heads
 
 	suppressions *suppress.Follower // and the list that it keeps
 	sets         []*suppress.SetFollower
@@ -112,7 +140,7 @@ type core struct {
 	logs       []*flow.Log
 	names      *flow.OnceNames
 	channels   []alert.Channel
-	audit      audit
+	ledgerLook ledgerLook
 	lists      []*flow.List // hashes come after the lists
 
 	listFollowers []func(fetch, work context.Context)
@@ -165,12 +193,24 @@ func (e *core) open(ctx context.Context) error {
 	if e.consent, err = e.openConsent(ctx); err != nil {
 		return err
 	}
+	if e.links, err = e.openLinks(ctx); err != nil {
+		return err
+	}
+	if err := e.openReturnPaths(ctx); err != nil {
+		return err
+	}
+	e.openWebhooks()
 	if err := e.openLeases(ctx); err != nil {
 		return err
 	}
+	e.openLanding()
 	if e.config.HasRole(config.RoleStore) {
 		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
+		if err := e.openWriters(ctx); err != nil {
+			return err
+		}
 		e.leases.AddPartitions(retention.Role, e.redis, partitions[:1])
+		e.leases.AddPartitions(webhook.Role, e.redis, partitions[:1])
 		if err := e.keeper().MakeDays(ctx); err != nil { // before the store runs
 			e.log.Warn("days of events could not be made; they will be, while the program runs", "error", err)
 		}
@@ -258,6 +298,9 @@ func (e *core) openRedis(ctx context.Context) (*flow.Redis, error) {
 	e.redisURL = url
 	redis, err := flow.Dial(ctx, url)
 	if err == nil {
+		err = redis.TakesWrites(ctx)
+	}
+	if err == nil {
 		err = e.clock.Compare(ctx, redis) // before anything goes by it
 	}
 	return redis, err
@@ -273,7 +316,10 @@ func (e *core) dial(ctx context.Context, url config.URL) (*flow.Redis, error) {
 		if err != nil {
 			return nil, err
 		}
-		e.others[url] = redis
+		e.others[url] = redis // closed with all others, also if it cannot be used
+		if err := redis.TakesWrites(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return e.others[url], nil
 }
@@ -318,11 +364,6 @@ func (e *core) lister(list *flow.List, log *slog.Logger) ingest.Lister {
 	}
 }
 
-// storeFollower returns what stores the logs.
-func (e *core) storeFollower() *ingest.StoreFollower {
-	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store, Journeys: e.store, Clock: e.clock, Log: e.log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps, MarginBytes: e.config.LogMarginMB << 20, Queue: e.sending.queuer, FactsUpTo: e.factsPassed.UpTo}
-}
-
 // journeys returns what moves people through journeys.
 func (e *core) journeys() *run.Follower {
 	return &run.Follower{Logs: e.logs, Leases: e.leases, Store: e.store, Clock: e.clock, Log: e.log, Health: e.stats, StoredBy: ingest.StoreRole, QueuedBy: spool.QueueCursor,
@@ -336,7 +377,7 @@ func (e *core) loader() *run.Loader {
 
 // keeper returns what makes the days of events and removes what is too old.
 func (e *core) keeper() *retention.Keeper {
-	return &retention.Keeper{Store: e.store, Leases: e.leases, Clock: e.clock, OtherClock: e.redis.TimeMillis, Log: e.log, Retention: Retention(e.config),
+	return &retention.Keeper{Store: e.store, Leases: e.leases, Clock: e.clock, OtherClock: e.redis.TimeMillis, Log: e.log, Retention: Retention(e.config), AddressDays: e.config.Track.KeepAddressesDays,
 		Erasure: &erasure.Eraser{Store: e.store, Log: e.log, Cancel: e.cancelSends, TakeOut: e.takeOut, Settled: (&ingest.Applied{Store: e.store, Users: e.store, Logs: e.logs}).All}}
 }
 
@@ -364,7 +405,7 @@ func Retention(cfg *config.Config) ingest.Retention {
 
 // spilled returns what brings back the spill files of the data directory.
 func (e *core) spilled() *ingest.Spilled {
-	return &ingest.Spilled{Dir: SpillDir(e.config), Deployment: e.deployment, Logs: e.logs, Kept: Retention(e.config), Clock: e.clock, Log: e.log}
+	return &ingest.Spilled{Dir: SpillDir(e.config), Deployment: e.deployment, Logs: e.logs, Kept: Retention(e.config), Clock: e.clock, Log: e.log, Said: e.store}
 }
 
 // intake returns what takes in the events of requests.
@@ -396,25 +437,52 @@ func (e *core) start() {
 	if e.moving != nil {
 		e.journeying.Go(func() { e.moving.Run(moving, work) })
 	}
-	for _, f := range e.followers() {
-		if f.role == "" || e.config.HasRole(f.role) {
-			e.running.Go(func() { f.run(fetch, work) })
+	all, sharing := e.followers(), make(map[string]*atomic.Int64)
+	for _, f := range all {
+		if sharing[f.leases] == nil {
+			sharing[f.leases] = new(atomic.Int64)
 		}
+		sharing[f.leases].Add(1)
+	}
+	for _, f := range all {
+		e.running.Go(func() {
+			f.run(fetch, work)
+			if sharing[f.leases].Add(-1) == 0 && f.leases != "" {
+				e.giveBack(f.leases)
+			}
+		})
+	}
+}
+
+// giveBack hands over the leases of a role, all of whose followers have ended.
+func (e *core) giveBack(role string) {
+	if err := e.leases.GiveBack(role); err != nil {
+		e.log.Warn("leases could not be given back; it is tried again with every beat", "role", role, "error", err)
 	}
 }
 
 // stop ends the engine in two phases: nothing new is read and what is in hand
 // is applied; when ctx ends, everything ends. Then all is closed.
 func (e *core) stop(ctx context.Context) error {
-	if e.writer != nil {
-		if err := e.writer.Close(ctx); err != nil {
+	if e.stopFetch != nil {
+		e.leases.Announce(ctx) // all followers go on until the others look out for what is given back
+	}
+	for _, w := range []*flow.Writer{e.writer, e.landings} {
+		if w == nil {
+			continue
+		}
+		if err := w.Close(ctx); err != nil {
 			e.log.Warn("requests were not finished in time, their callers do not know whether they are in", "error", err)
 		}
 	}
 	if e.stopFetch != nil {
 		e.stopMoving() // first: its last checkpoint waits for the store
 		moved := make(chan struct{})
-		go func() { e.journeying.Wait(); close(moved) }()
+		go func() {
+			e.journeying.Wait()
+			e.giveBack(run.Role)
+			close(moved)
+		}()
 		select {
 		case <-moved:
 		case <-ctx.Done():
@@ -456,6 +524,7 @@ func (e *core) close(ctx context.Context) error {
 	if e.redis != nil {
 		e.redis.Close()
 	}
+	errs = append(errs, e.closeWriters())
 	if e.store != nil {
 		errs = append(errs, e.store.Close())
 	}

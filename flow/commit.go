@@ -41,6 +41,9 @@ type Commit struct {
 	// Appended is set by Commit: the position of the entry that has these items. Zero if
 	// there are none, or a repeat has found the commit done.
 	Appended sluice.Position
+
+	// Before is set with it: the position of the entry before that one.
+	Before sluice.Position
 }
 
 // Reached is the progress of a follower in a log: it has finished all entries
@@ -118,6 +121,9 @@ func (l *Log) Commit(ctx context.Context, lease *Lease, c *Commit, nowMillis int
 	}
 	if c.Appended, err = sluice.ParsePosition(answer[2]); err != nil {
 		return 0, fmt.Errorf("commit %s in partition %d: read where its items are: %w", c.Follower, p.Number, err)
+	}
+	if c.Before, err = sluice.ParsePosition(answer[3]); err != nil {
+		return 0, fmt.Errorf("commit %s in partition %d: read what is before its items: %w", c.Follower, p.Number, err)
 	}
 	return strconv.ParseInt(answer[1], 10, 64)
 }

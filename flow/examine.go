@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -33,57 +31,91 @@ const (
 // redisChecks are what is unknown of a server that does not answer.
 var redisChecks = []doctor.Check{
 	doctor.CheckRedisVersion, doctor.CheckRedisCluster, doctor.CheckRedisReplica, doctor.CheckRedisPersistence, doctor.CheckRedisDisk,
-	doctor.CheckRedisEviction, doctor.CheckRedisMemory, doctor.CheckRedisClock,
+	doctor.CheckRedisEviction, doctor.CheckRedisMemory, doctor.CheckRedisClock, doctor.CheckRedisFailover,
 }
 
 // Examine implements doctor.Examiner.
 func (x *Examiner) Examine(ctx context.Context) doctor.Examination {
 	e := doctor.Examination{Where: redactURL(x.URL)}
-	r, err := x.connect()
-	if err == nil {
-		defer r.Close()
-		err = r.Ping(ctx)
-	}
+	option, err := clientOption(x.URL)
+	var r *Redis
 	var info map[string]string
 	if err == nil {
-		info, err = r.Info(ctx, "default")
+		r, info, err = x.connect(ctx, option)
 	}
 	if err != nil {
 		e.Fail(doctor.CheckRedisReachable, remedyOf(err), "%s", doctor.OneLine(err))
 		e.Unknown(errors.New("the server could not be asked"), redisChecks...)
 		return e
 	}
+	defer r.Close()
 	e.Fine(doctor.CheckRedisReachable, "it answers")
-	x.version(&e, info)
-	x.place(&e, info)
-	x.persistence(ctx, &e, r, info)
-	x.memory(&e, info)
-	e.CompareClocks(doctor.CheckRedisClock, x.Clock, func() (int64, error) { return r.TimeMillis(ctx) })
+	if info["cluster_enabled"] == "1" {
+		x.cluster(ctx, &e, option, masterInfo{e.Where, r.client, info, nil})
+		return e
+	}
+	e.Fine(doctor.CheckRedisCluster, "it is no cluster node")
+	x.server(ctx, &e, r, info)
+	x.failover(ctx, &e, option, r, info)
 	if local(x.URL) {
 		e.Directory, _ = r.configured(ctx, "dir") // a server that does not tell is no finding
 	}
 	return e
 }
 
-// connect connects to this one server, whatever its version and whatever it
-// says of a cluster. The client gives up by itself after its dialler's timeout,
-// the greeting included.
-func (x *Examiner) connect() (*Redis, error) {
-	option, err := clientOption(x.URL)
-	if err != nil {
-		return nil, err
+// server looks at one server that holds data.
+func (x *Examiner) server(ctx context.Context, e *doctor.Examination, r *Redis, info map[string]string) {
+	x.version(e, info)
+	if info["role"] == "slave" {
+		e.Fail(doctor.CheckRedisReplica, "name the primary (or make this one: REPLICAOF NO ONE)", "it is a replica of %s:%s and takes no writes", info["master_host"], info["master_port"])
+	} else {
+		e.Fine(doctor.CheckRedisReplica, "it is a primary; replicas: %s", info["connected_slaves"])
 	}
-	option.ForceSingleClient = true
+	x.persistence(ctx, e, r, info)
+	x.memory(e, info)
+	e.CompareClocks(doctor.CheckRedisClock, x.Clock, func() (int64, error) { return r.TimeMillis(ctx) })
+}
+
+// connect connects to one server of the URL, or to the master that its sentinels
+// name, whatever its version. The client gives up by itself after its dialler's
+// timeout, the greeting included.
+func (x *Examiner) connect(ctx context.Context, option rueidis.ClientOption) (*Redis, map[string]string, error) {
 	name := redactURL(x.URL)
-	client, err := rueidis.NewClient(option)
-	if err != nil {
-		return nil, fmt.Errorf("connect to redis %s: %w", name, err)
+	if option.Sentinel.MasterSet == "" {
+		option.ForceSingleClient = true
 	}
-	return &Redis{client: client, name: name}, nil
+	var client rueidis.Client
+	err := errors.New("it has no address")
+	all := option.InitAddress
+	for i := range all {
+		if option.ForceSingleClient {
+			option.InitAddress = all[i : i+1]
+		}
+		if client, err = rueidis.NewClient(option); err == nil || !option.ForceSingleClient || !IsAway(err) {
+			break
+		}
+	}
+	option.InitAddress = all
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to redis %s: %w", name, whyNot(ctx, option, err))
+	}
+	r := &Redis{client: client, name: name}
+	info, err := r.Info(ctx, "default")
+	if err == nil && option.Sentinel.MasterSet == "" {
+		err = judgeServer(option, strings.Join(all, ","), info)
+	}
+	if err != nil {
+		r.Close()
+		return nil, nil, err
+	}
+	return r, info, nil
 }
 
 // remedyOf says what may be done about a server that cannot be asked.
 func remedyOf(err error) string {
+	if wrong, ok := errors.AsType[*wrongServer](err); ok {
+		return wrong.remedy
+	}
 	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		switch text := reply.Error(); {
 		case strings.HasPrefix(text, "NOAUTH"), strings.HasPrefix(text, "WRONGPASS"):
@@ -108,20 +140,6 @@ func (x *Examiner) version(e *doctor.Examination, info map[string]string) {
 		return
 	}
 	e.Fine(doctor.CheckRedisVersion, "it is %s", name)
-}
-
-// place looks at what the server is among others.
-func (x *Examiner) place(e *doctor.Examination, info map[string]string) {
-	if info["cluster_enabled"] == "1" {
-		e.Fail(doctor.CheckRedisCluster, "name a server that is no cluster node", "it is a node of a Redis Cluster, which is not supported yet")
-	} else {
-		e.Fine(doctor.CheckRedisCluster, "it is no cluster node")
-	}
-	if info["role"] == "slave" {
-		e.Fail(doctor.CheckRedisReplica, "name the primary (or make this one: REPLICAOF NO ONE)", "it is a replica of %s:%s and takes no writes", info["master_host"], info["master_port"])
-	} else {
-		e.Fine(doctor.CheckRedisReplica, "it is a primary; replicas: %s", info["connected_slaves"])
-	}
 }
 
 // persistence looks at what a kill or a power cut would leave.
@@ -195,8 +213,15 @@ func (x *Examiner) memory(e *doctor.Examination, info map[string]string) {
 	}
 }
 
-// TimeMillis returns the server's time, in milliseconds since 1970.
-func (r *Redis) TimeMillis(ctx context.Context) (int64, error) {
+// TimeMillis returns the server's time, in milliseconds since 1970; of a cluster,
+// that of the master with the beats, by which the processes go.
+func (r *Redis) TimeMillis(ctx context.Context) (int64, error) { return r.timeAt(ctx, membersKey()) }
+
+// timeAt is TimeMillis of the server that has a key.
+func (r *Redis) timeAt(ctx context.Context, key string) (int64, error) {
+	if !r.oneServer() {
+		return r.callInt(ctx, "read the time", "info", []string{key}, []string{"time"})
+	}
 	answer, err := Ask(ctx, r, "read the time", r.B().Time().Build(), rueidis.RedisResult.AsStrSlice)
 	if err == nil && len(answer) != 2 {
 		err = fmt.Errorf("read the time: redis %s: the answer has %d parts", r, len(answer))
@@ -221,14 +246,4 @@ func (r *Redis) configured(ctx context.Context, name string) (string, error) {
 func number(text string) int64 {
 	n, _ := strconv.ParseInt(text, 10, 64)
 	return n
-}
-
-// local reports whether a URL names a server of this machine.
-func local(rawURL string) bool {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Scheme == "unix" || u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }

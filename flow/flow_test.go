@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
+	"sluice/test/clocktest"
 	"sluice/test/servers"
 )
 
@@ -140,11 +141,11 @@ func oneEvent(name string) []byte {
 // eventually waits for a condition, which is all that is asked of time here.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(3 * time.Minute)
+	began := time.Now()
 	for !ok() {
-		if time.Now().After(deadline) {
+		if time.Since(began) > 3*time.Minute {
 			t.Fatalf("waited in vain until %s", what)
 		}
-		<-time.After(5 * time.Millisecond)
+		clocktest.Rest(began)
 	}
 }

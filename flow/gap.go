@@ -44,7 +44,7 @@ func (l *Log) LostUpTo(ctx context.Context) (sluice.Position, error) {
 	if err != nil {
 		return sluice.Position{}, err
 	}
-	now, err := l.redis.TimeMillis(ctx)
+	now, err := l.redis.timeAt(ctx, l.partition.logKey())
 	if err != nil {
 		return sluice.Position{}, err
 	}

@@ -88,6 +88,17 @@ func (r *Redis) named(ctx context.Context, keys listKeys) (string, error) {
 	return id, r.wrap("name the hashes of set "+keys.list, err)
 }
 
+// CheckKeys returns why the hashes cannot be drained on this Redis, if all their keys
+// begin with a text. On a cluster one script takes the keys from the set and the
+// counts from the hashes, so all of them must be in one slot: they need one hash tag.
+func (l *List) CheckKeys(prefix string) error {
+	if tag := hashTag(l.keys.list); l.redis.oneServer() || tag != l.keys.list && hashTag(prefix) == tag {
+		return nil
+	}
+	return fmt.Errorf("the set %s and hashes whose keys begin with %q are in different slots of the cluster, and no script can drain them: "+
+		"give all of them one hash tag, such as dirty: '{counts}%s' and key: '{{counts}}...', or keep them on a server that is no cluster", l.keys.list, prefix, l.keys.list)
+}
+
 // nextDrain returns when hashes are drained the next time: at once if more is
 // pending, else at the next full second. Those of other servers are drained
 // then too, so that one transaction has them all.
@@ -196,6 +207,9 @@ func (l *List) countAgain(ctx context.Context, name string, element []byte) erro
 	verb := "count again in " + l.String()
 	var h Hash
 	if err := ParseHash(string(element), &h); err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	if err := l.CheckKeys(h.Key); err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
 	var args []string

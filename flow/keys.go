@@ -2,8 +2,10 @@ package flow
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Every key that Sluice uses in Redis is named here, with its type. A key of
@@ -25,16 +27,24 @@ type Partition struct {
 // slots are evenly spaced. A cluster that gives each node a run of slots then
 // gives each node its share of the partitions, whatever the number of nodes.
 func Partitions(count int) []Partition {
+	if known, ok := partitionsOf.Load(count); ok {
+		return slices.Clone(known.([]Partition))
+	}
 	all := make([]Partition, count)
 	for n := range all {
 		want := (2*n + 1) * slotsTotal / (2 * count)
 		all[n] = Partition{Number: n, tag: "p" + strconv.Itoa(n) + tagSuffix("p"+strconv.Itoa(n), want)}
 	}
+	partitionsOf.Store(count, slices.Clone(all))
 	return all
 }
 
+// partitionsOf has what Partitions found, by the count: a program has one, and asks
+// again and again.
+var partitionsOf sync.Map
+
 // tagSuffix finds the first suffix that gives the tag the wanted slot: some
-// 16,000 tries of 30 ns, done once for each partition.
+// 16,000 tries of 30 ns, done once for each partition of a count.
 func tagSuffix(tag string, slot int) string {
 	for i := 0; ; i++ {
 		suffix := "." + strconv.Itoa(i)
@@ -58,6 +68,9 @@ func (p Partition) cursorsKey() string { return prefix + "{" + p.tag + "}:cursor
 // holdKey: string that expires, the position from which on a backup keeps the
 // log from being trimmed.
 func (p Partition) holdKey() string { return prefix + "{" + p.tag + "}:hold" }
+
+// replicatedKey: string, written before replicas are waited for; it says nothing.
+func (p Partition) replicatedKey() string { return prefix + "{" + p.tag + "}:replicated" }
 
 // leaseKey: hash {owner, number, token, before}: the process that runs a role
 // for the partition, and the number of the holder before it.
@@ -186,6 +199,18 @@ func journeyPaceKey(journey int64) string {
 // stopsKey: hash, what is stopped in all processes -> the operator that stopped
 // it.
 func stopsKey() string { return prefix + "{members}:stops" }
+
+// feedbackKey: hash that expires, a selection of mail, a space and what became of it ->
+// how often, in a stretch of time.
+func feedbackKey(stretch int64) string {
+	return prefix + "{members}:feedback:" + strconv.FormatInt(stretch, 10)
+}
+
+// tokensKey: hash that expires, a token that a provider made in an hour (since 1970) ->
+// what it came with.
+func tokensKey(hour int64) string {
+	return prefix + "{members}:tokens:" + strconv.FormatInt(hour, 10)
+}
 
 // SenderDomainKey names a string that expires: what was found about a domain that mail
 // is sent from. It is in the slot of SenderDomainsKey.

@@ -97,9 +97,13 @@ type Leases struct {
 	roles   []*role
 	changed chan struct{} // closed and replaced at every change of held leases
 	live    int
-	beatErr error // of the last beat
-	tendErr error // of the last look at the leases
-	left    error // why this process takes no leases any more; nil: it does
+	beatErr error             // of the last beat
+	tendErr error             // of the last look at the leases
+	left    error             // why this process takes no leases any more; nil: it does
+	stops   bool              // this process hands its leases over, and takes none any more
+	unaware map[string]string // beats, by process, that knew nothing of it; nil: it was not said yet
+
+	beatNow, tendNow chan struct{} // have a beat, or a look at the leases, come at once
 }
 
 // role is the places of one role, which are shared out together.
@@ -108,10 +112,14 @@ type role struct {
 	group   string // name and places: processes of one group share them fairly
 	places  []place
 	held    map[int]*Lease // by place; guarded by Leases.mu
+	owed    map[int]*Lease // by place, given back, but not free yet; guarded by Leases.mu
 	changes Changes        // guarded by Leases.mu
 	orphan  int            // places without a living holder at the last look; guarded by Leases.mu
 
 	freeSince time.Time // when its places were last all taken; guarded by Leases.mu
+	taken     takenLeases
+	want      int       // its share at the last look; guarded by Leases.mu
+	lacks     time.Time // since when it has held less than a share that has grown; zero: it does not; guarded by Leases.mu
 }
 
 type place struct {
@@ -130,7 +138,7 @@ func NewLeases(home *Redis, numbers numberStore, log *slog.Logger) *Leases {
 		home: home, numbers: numbers, log: log, id: id,
 		Beat: beatEvery, Timeout: LeaseTimeout,
 		members: newMembers(id, LeaseTimeout), says: make(map[string]func() string),
-		changed: make(chan struct{}),
+		changed: make(chan struct{}), beatNow: make(chan struct{}, 1), tendNow: make(chan struct{}, 1),
 	}
 }
 
@@ -139,7 +147,7 @@ func (l *Leases) ID() string { return l.id }
 
 // AddPartitions shares out a role over partitions.
 func (l *Leases) AddPartitions(name string, redis *Redis, partitions []Partition) {
-	r := &role{name: name, held: make(map[int]*Lease)}
+	r := &role{name: name, held: make(map[int]*Lease), taken: make(takenLeases)}
 	for _, p := range partitions {
 		r.places = append(r.places, place{redis: redis, partition: p.Number, key: p.leaseKey(name), numbered: name, number: p.Number})
 	}
@@ -148,7 +156,7 @@ func (l *Leases) AddPartitions(name string, redis *Redis, partitions []Partition
 
 // AddLists shares out the draining of foreign lists; list i is place i of the role.
 func (l *Leases) AddLists(name string, lists []*List) {
-	r := &role{name: name, held: make(map[int]*Lease)}
+	r := &role{name: name, held: make(map[int]*Lease), taken: make(takenLeases)}
 	for i, list := range lists {
 		r.places = append(r.places, place{redis: list.redis, list: list, partition: i, key: list.keys.leaseKey(), numbered: name + ":" + list.Name()})
 	}
@@ -210,17 +218,7 @@ func (l *Leases) Status() Status {
 // WaitForChange waits until this process holds other leases of a role than
 // those, or the context ends.
 func (l *Leases) WaitForChange(ctx context.Context, name string, held map[int]*Lease) {
-	for {
-		now, changed := l.Held(name)
-		if !maps.Equal(now, held) {
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
+	Share{Leases: l}.WaitForChange(ctx, name, held)
 }
 
 // Run keeps the leases until the context ends, then gives all of them back.
@@ -234,7 +232,7 @@ func (l *Leases) Run(ctx context.Context) error {
 	beaten := make(chan struct{})
 	first := sync.OnceFunc(func() { close(beaten) })
 	beating.Go(func() {
-		l.every(ctx, "show life", l.Beat, &l.beatErr, func(ctx context.Context) error {
+		l.every(ctx, "show life", l.beatPause, l.beatNow, &l.beatErr, func(ctx context.Context) error {
 			defer first()
 			return l.showLife(ctx)
 		})
@@ -242,21 +240,21 @@ func (l *Leases) Run(ctx context.Context) error {
 	if l.reach != nil {
 		beating.Go(func() {
 			var last error // readiness asks for itself
-			l.every(ctx, "reach the database", 2*l.Beat, &last, l.lookForDatabase)
+			l.every(ctx, "reach the database", func() time.Duration { return 2 * l.Beat }, nil, &last, l.lookForDatabase)
 		})
 	}
 	select {
 	case <-beaten: // without it no process is known to live, and the first look would be a beat late
 	case <-ctx.Done():
 	}
-	l.every(ctx, "look after leases", l.Beat, &l.tendErr, l.tendAll)
+	l.every(ctx, "look after leases", l.tendPause, l.tendNow, &l.tendErr, l.tendAll)
 	beating.Wait()
 	return l.giveBackAll()
 }
 
-// every takes a turn again and again until the context ends. What fails in the same
-// way again and again is logged once in a while.
-func (l *Leases) every(ctx context.Context, what string, pause time.Duration, last *error, turn func(context.Context) error) {
+// every takes a turn again and again until the context ends, after a pause or when it is
+// told to. What fails in the same way again and again is logged once in a while.
+func (l *Leases) every(ctx context.Context, what string, pause func() time.Duration, now <-chan struct{}, last *error, turn func(context.Context) error) {
 	var told string
 	var toldAt time.Time
 	for {
@@ -273,7 +271,14 @@ func (l *Leases) every(ctx context.Context, what string, pause time.Duration, la
 		l.mu.Lock()
 		*last = err
 		l.mu.Unlock()
-		if sluice.Pause(ctx, sluice.Rest(time.Now(), pause)) != nil {
+		timer := time.NewTimer(sluice.Rest(time.Now(), pause()))
+		select {
+		case <-timer.C:
+		case <-now:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
 			return
 		}
 	}
@@ -282,8 +287,11 @@ func (l *Leases) every(ctx context.Context, what string, pause time.Duration, la
 // tendAll looks after every role, once it is known which processes live.
 func (l *Leases) tendAll(ctx context.Context) error {
 	l.mu.Lock()
-	roles, live, left := slices.Clone(l.roles), l.live, l.left
+	roles, live, left, stops := slices.Clone(l.roles), l.live, l.left, l.stops
 	l.mu.Unlock()
+	if stops {
+		return l.giveAllOwed(ctx, roles) // its followers end, and then their leases
+	}
 	if live == 0 {
 		return nil // before the first beat
 	}
@@ -294,6 +302,7 @@ func (l *Leases) tendAll(ctx context.Context) error {
 	for _, r := range roles {
 		errs = append(errs, l.tend(ctx, r))
 	}
+	l.tellTaken(ctx, roles)
 	return joinOnce(errs)
 }
 
@@ -351,6 +360,7 @@ func (l *Leases) tend(ctx context.Context, r *role) error {
 		r.freeSince = now
 	}
 	want := fairShare(len(r.places), living, holds, l.id, now.Sub(r.freeSince) > l.Timeout)
+	r.lack(want, len(mine), now)
 	l.mu.Unlock()
 	if !sure {
 		return errors.Join(errs...)
@@ -490,7 +500,12 @@ func (l *Leases) take(ctx context.Context, r *role, places []int, state []*seen)
 			errs = append(errs, fmt.Errorf("take leases of role %s: %w", r.name, err))
 			continue
 		}
-		errs = append(errs, each(indexes, func(i int) error { return l.claim(ctx, r, i, state[i], numbers[r.places[i].number]) }))
+		claimed := make([]*Lease, len(state))
+		errs = append(errs, each(indexes, func(i int) (err error) {
+			claimed[i], err = l.claim(ctx, r, i, state[i], numbers[r.places[i].number])
+			return err
+		}))
+		l.setTaken(r, claimed, state)
 	}
 	return errors.Join(errs...)
 }
@@ -511,41 +526,41 @@ func each(places []int, do func(i int) error) error {
 	return joinOnce(errs)
 }
 
-func (l *Leases) claim(ctx context.Context, r *role, i int, before *seen, number uint64) error {
+// claim takes one place, if nothing has changed since it was looked at; nil: it has.
+func (l *Leases) claim(ctx context.Context, r *role, i int, before *seen, number uint64) (*Lease, error) {
 	l.mu.Lock()
-	sure := l.members.sure(time.Now())
+	may := l.members.sure(time.Now()) && !l.stops
 	l.mu.Unlock()
-	if !sure || !l.mayTake(before) {
-		return nil // the database took its time for the number, and things have changed
+	if !may || !l.mayTake(before) {
+		return nil, nil // the database took its time for the number, and things have changed
 	}
 	p := r.places[i]
 	lease := &Lease{Role: r.name, Partition: p.partition, Number: number, key: p.key, token: newToken()}
 	n, err := p.redis.callInt(ctx, "take a lease", "claim", []string{p.key},
 		[]string{before.token, l.id, strconv.FormatUint(number, 10), lease.token})
 	if err != nil || n == 0 {
-		return err // 0: another process was faster
+		return nil, err // 0: another process was faster
 	}
-	l.setHeld(r, i, lease, &r.changes.Taken)
-	level := slog.LevelDebug // all of them are, at the first start
-	if before.owner != "" {
-		level = slog.LevelInfo
-	}
-	l.log.Log(ctx, level, "lease taken", "role", r.name, "partition", p.partition, "number", number, "from", before.owner)
-	return nil
+	return lease, nil
 }
 
-// disown frees leases that stand in this process's name although it no longer
-// holds them. Giving them back failed, or the answer to taking them was lost.
-// No other process may take them while this one lives.
-func (l *Leases) disown(ctx context.Context, r *role, places []int, state []*seen) error {
-	var errs []error
-	for _, i := range places {
-		if s := state[i]; s.owner == l.id && s.token != "" {
-			_, err := r.places[i].redis.callInt(ctx, "give a lease back", "release", []string{r.places[i].key}, []string{s.token})
-			errs = append(errs, err)
+// setTaken notes the places that a turn has claimed, all at once: their follower begins
+// one session with all of them.
+func (l *Leases) setTaken(r *role, claimed []*Lease, state []*seen) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	some := false
+	for i, lease := range claimed {
+		if lease == nil {
+			continue
 		}
+		some, r.held[i] = true, lease
+		r.changes.Taken++
+		r.taken[state[i].owner] = append(r.taken[state[i].owner], lease.Partition)
 	}
-	return errors.Join(errs...)
+	if some {
+		l.tellChange()
+	}
 }
 
 // setHeld notes what this process holds of a place, and counts the change.
@@ -558,38 +573,13 @@ func (l *Leases) setHeld(r *role, i int, lease *Lease, change *int64) {
 	} else {
 		r.held[i] = lease
 	}
+	l.tellChange()
+}
+
+// tellChange wakes those who wait for other leases. l.mu is held.
+func (l *Leases) tellChange() {
 	close(l.changed)
 	l.changed = make(chan struct{})
-}
-
-// giveBack ends this process's hold first, then frees the lease. What the
-// follower still has in hand is refused, or done, at its commit.
-func (l *Leases) giveBack(ctx context.Context, r *role, i int) error {
-	l.mu.Lock()
-	lease := r.held[i]
-	l.mu.Unlock()
-	if lease == nil {
-		return nil
-	}
-	l.setHeld(r, i, nil, &r.changes.Returned)
-	_, err := r.places[i].redis.callInt(ctx, "give a lease back", "release", []string{lease.key}, []string{lease.token})
-	return err
-}
-
-// giveBackAll frees everything at the end, so that a successor need not wait.
-func (l *Leases) giveBackAll() error {
-	ctx, cancel := context.WithTimeout(context.Background(), l.Timeout)
-	defer cancel()
-	var errs []error
-	for _, r := range l.roles {
-		l.mu.Lock()
-		held := slices.Sorted(maps.Keys(r.held))
-		l.mu.Unlock()
-		errs = append(errs, each(held, func(i int) error { return l.giveBack(ctx, r, i) }))
-	}
-	c := l.home.client
-	errs = append(errs, l.home.wrap("leave the members", c.Do(ctx, c.B().Hdel().Key(membersKey()).Field(l.id).Build()).Error()))
-	return errors.Join(errs...)
 }
 
 // newToken returns 128 random bits in hex.

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -60,14 +61,24 @@ func TestLeasesAreSharedFairlyAndTakenOver(t *testing.T) {
 // second beat.
 func TestLeasesAreTakenWithTheFirstBeat(t *testing.T) {
 	r := dial(t)
-	l := NewLeases(r, &numbers{}, quiet())
+	var told strings.Builder // read when Run has ended
+	l := NewLeases(r, &numbers{}, slog.New(slog.NewTextHandler(&told, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	l.AddPartitions("store", r, Partitions(16))
+	l.AddPartitions("send", r, Partitions(1))
 	l.Beat, l.Timeout = 24*time.Hour, time.Minute // there is no second one
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- l.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-done })
-	eventually(t, "all are held", func() bool { return heldBy(l) == 16 })
+	t.Cleanup(stop)
+	eventually(t, "all are held", func() bool { return heldBy(l) == 16 && l.Status().Held["send"] == 1 })
+	stop()
+	<-done
+	if got := told.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `msg="leases taken" leases=17 of="store 0-15, send 0" from=""`) {
+		t.Errorf("the log is not one line of all leases:\n%s", got)
+	}
+	if got := spansOf([]int{9, 3, 4, 0, 5, 7, 8}); got != "0 3-5 7-9" {
+		t.Errorf("spans: %s", got)
+	}
 }
 
 func TestALostLeaseIsNoticed(t *testing.T) {

@@ -117,13 +117,17 @@ func (l *Log) trim(ctx context.Context, lease *Lease, keep sluice.Position, appl
 
 // MemoryPercent returns how much of its memory the log's Redis uses; 0: it has no
 // bound.
-func (l *Log) MemoryPercent(ctx context.Context) (int, error) { return l.redis.memoryPercent(ctx) }
+func (l *Log) MemoryPercent(ctx context.Context) (int, error) {
+	return l.redis.memoryPercent(ctx, l.partition.logKey())
+}
 
 // MemoryPercent is Log.MemoryPercent of the list's Redis.
-func (l *List) MemoryPercent(ctx context.Context) (int, error) { return l.redis.memoryPercent(ctx) }
+func (l *List) MemoryPercent(ctx context.Context) (int, error) {
+	return l.redis.memoryPercent(ctx, l.keys.list)
+}
 
-func (r *Redis) memoryPercent(ctx context.Context) (int, error) {
-	info, err := r.Info(ctx, "memory")
+func (r *Redis) memoryPercent(ctx context.Context, key string) (int, error) {
+	info, err := r.infoAt(ctx, key, "memory")
 	if err != nil {
 		return 0, err
 	}

@@ -256,7 +256,8 @@ func (l *Leases) Dead(id string) bool {
 func (l *Leases) showLife(ctx context.Context) error {
 	l.beat++
 	began := time.Now()
-	args := append([]string{l.id, l.beatText()}, l.forgotten(began)...)
+	text, stops := l.beatText()
+	args := append([]string{l.id, text}, l.forgotten(began)...)
 	answer, err := l.home.call(ctx, "beat", []string{membersKey()}, args).ToArray()
 	var server string
 	var at time.Time
@@ -271,7 +272,12 @@ func (l *Leases) showLife(ctx context.Context) error {
 		return l.home.wrap("show life", err)
 	}
 	ended := time.Now()
+	before := l.sharers()
 	l.members.look(began, ended, server, beats)
+	l.awareness(stops)
+	if l.sharers() != before {
+		hurry(l.tendNow)
+	}
 	if l.Clock != nil {
 		l.Clock.Heard(at, began, ended)
 	}
@@ -279,11 +285,11 @@ func (l *Leases) showLife(ctx context.Context) error {
 	return nil
 }
 
-// beatText is what this process says now.
-func (l *Leases) beatText() string {
+// beatText is what this process says now, and whether that is that it stops.
+func (l *Leases) beatText() (text string, stops bool) {
 	l.mu.Lock()
-	says, roles := maps.Clone(l.says), slices.Clone(l.roles)
-	if l.left != nil {
+	says, roles, stops := maps.Clone(l.says), slices.Clone(l.roles), l.stops
+	if l.left != nil || stops {
 		roles = nil // it shares nothing
 	}
 	l.mu.Unlock()
@@ -297,7 +303,7 @@ func (l *Leases) beatText() string {
 			groups = append(groups, r.group)
 		}
 	}
-	return beatText(l.beat, groups, words)
+	return beatText(l.beat, groups, words), stops
 }
 
 func (l *Leases) forgotten(now time.Time) []string {

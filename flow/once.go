@@ -28,6 +28,21 @@ func (r *Redis) Once(ctx context.Context, name, value string, ttl time.Duration)
 	return first, r.wrap("remember a request", err)
 }
 
+// TokensPerHour bounds the tokens that Redis remembers of one hour: 18 a second, with
+// some 100 bytes each.
+const TokensPerHour = 65_536
+
+// FirstWith remembers, for all processes, with what a token came first. The token was made
+// at a time, and is forgotten ttl after the last of its hour came. Beyond TokensPerHour a
+// token is not remembered, and new is all that is known of it: known is false then.
+func (r *Redis) FirstWith(ctx context.Context, made time.Time, token, with string, ttl time.Duration) (first string, known bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	args := []string{token, with, strconv.Itoa(TokensPerHour), strconv.FormatInt(ttl.Milliseconds(), 10)}
+	first, err = r.call(ctx, "token", []string{tokensKey(made.Unix() / 3600)}, args).ToString()
+	return first, first != "", r.wrap("remember a token", err)
+}
+
 // ErrOtherBody says that another body was written under this name before.
 // Nothing was written.
 var ErrOtherBody = errors.New("another body came under this name")
@@ -64,13 +79,14 @@ func (w *Writer) WriteOnce(ctx context.Context, part Part, name, print string, t
 	if err := w.room(ctx, part.Partition); err != nil {
 		return err
 	}
-	batches := part.cut(nil)
-	entries, err := w.logs[part.Partition].appendOnce(ctx, name, print, batches, ttl)
+	batches, logs := part.cut(nil), w.logs[part.Partition:part.Partition+1]
+	on := logs[0].redis.floors.server(logs)
+	entries, err := logs[0].appendOnce(ctx, name, print, batches, ttl)
 	if err != nil {
 		return fmt.Errorf("write %d bytes: %w", len(part.Items), err)
 	}
 	w.open[part.Partition].noteAppended(entries, len(part.Items)/len(batches))
-	return nil
+	return w.Replicas.await(ctx, logs, on)
 }
 
 // Named is the name of some items of a Part: those behind the ones of the name
@@ -94,7 +110,8 @@ func (w *Writer) WriteEach(ctx context.Context, part Part, request string, names
 	if err := w.room(ctx, part.Partition); err != nil {
 		return 0, err
 	}
-	l := w.logs[part.Partition]
+	logs := w.logs[part.Partition : part.Partition+1]
+	l, on := logs[0], logs[0].redis.floors.server(logs)
 	head := []string{rueidis.BinaryString(sluice.NewBatch(0)), strconv.FormatInt(ttl.Milliseconds(), 10), strconv.Itoa(sluice.MaxBatchBytes), strconv.Itoa(sluice.MaxBatchItems)}
 	args, from, began := head, 0, 0
 	for i, n := range names {
@@ -123,7 +140,7 @@ func (w *Writer) WriteEach(ctx context.Context, part Part, request string, names
 		w.open[part.Partition].noteAppended(entries, min(from-began, sluice.MaxBatchBytes))
 		args, began = head, from
 	}
-	return fresh, nil
+	return fresh, w.Replicas.await(ctx, logs, on)
 }
 
 // Taken returns those of some names that WriteEach has written to a partition for a

@@ -83,13 +83,24 @@ const (
 	backoffLongest  = 5 * time.Second
 	// A session that lasted this long was healthy: its end starts over.
 	backoffHealthy = 10 * time.Second
+
+	// While a server is away sessions begin at least so often, and one that lasts
+	// so long has found it again: a promotion ends within seconds. So is it told.
+	awayLongest = time.Second
+	awayHealthy = 500 * time.Millisecond
+	awayTell    = 5 * time.Second
 )
 
 // Health is told how the sessions of followers fare. Its methods are called
 // from several goroutines at once.
 type Health interface {
-	// Fine: the follower begins, or a session of it has run for a while.
+	// Fine: the follower begins.
 	Fine(follower string)
+
+	// Lasts: a session of the follower that began then has run for a while. It is well,
+	// unless the session has said itself since then that something fails: it may outlast
+	// a server that is away.
+	Lasts(follower string, began time.Time)
 
 	// Failed: a session of the follower has ended with an error. Losing a lease
 	// is none.
@@ -99,22 +110,18 @@ type Health interface {
 // While returns a context that ends with its parent, or when this process holds other
 // leases of a role than those. The caller calls stop when the session is over.
 func (l *Leases) While(parent context.Context, role string, held map[int]*Lease) (ctx context.Context, stop context.CancelFunc) {
-	ctx, stop = context.WithCancel(parent)
-	go func() { // ends with ctx
-		l.WaitForChange(ctx, role, held)
-		stop()
-	}()
-	return ctx, stop
+	return Share{Leases: l}.While(parent, role, held)
 }
 
 // Follow runs sessions until fetch ends. A session returns nil when it should
 // simply be run again (its leases have changed).
 func Follow(fetch, work context.Context, name string, log *slog.Logger, health Health, session func(fetch, work context.Context) error) {
-	wait := backoffShortest
+	wait, longest, healthyAfter := backoffShortest, backoffLongest, backoffHealthy
+	var told time.Time
 	health.Fine(name)
 	for fetch.Err() == nil {
 		started := time.Now()
-		healthy := time.AfterFunc(backoffHealthy, func() { health.Fine(name) })
+		healthy := time.AfterFunc(healthyAfter, func() { health.Lasts(name, started) })
 		err := session(fetch, work)
 		healthy.Stop()
 		if fetch.Err() != nil {
@@ -132,17 +139,24 @@ func Follow(fetch, work context.Context, name string, log *slog.Logger, health H
 		if !errors.Is(err, sluice.ErrLeaseLost) {
 			health.Failed(name, err, time.Now())
 		}
+		longest, healthyAfter = backoffLongest, backoffHealthy
+		if IsAway(err) {
+			longest, healthyAfter = awayLongest, awayHealthy
+		}
+		wait = min(wait, longest)
 		pause := wait/2 + rand.N(wait)
 		switch {
+		case IsAway(err) && time.Since(told) < awayTell: // it was said a moment ago
 		case errors.Is(err, sluice.ErrConflict), errors.Is(err, sluice.ErrLeaseLost):
 			log.Info("follower starts over", "follower", name, "reason", err)
 		case errors.Is(err, sluice.ErrGap):
 			pause = backoffLongest
 			log.Error("follower stands still: something is missing", "follower", name, "error", err)
 		default:
+			told = time.Now()
 			log.Warn("follower failed, trying again", "follower", name, "error", err, "wait", pause.Round(time.Millisecond))
 		}
-		wait = min(2*wait, backoffLongest)
+		wait = min(2*wait, longest)
 		_ = sluice.Pause(fetch, pause)
 	}
 }

@@ -268,11 +268,11 @@ func (r *Records) Read(ctx context.Context, units []*Unit) error {
 			return fmt.Errorf("read records of partition %d: %d answers for %d keys", r.log.partition.Number, len(values), len(piece))
 		}
 		for i, u := range piece {
-			text, err := values[i].ToString()
+			data, err := values[i].AsBytes() // the answer's own: nobody else reads it
 			if err != nil && !rueidis.IsRedisNil(err) {
 				return r.log.redis.wrap("read records of journeys", err)
 			}
-			if u.data = []byte(text); !u.valid() {
+			if u.data = data; !u.valid() {
 				return fmt.Errorf("read records of partition %d: %s has %d bytes, which is neither a list nor a block", r.log.partition.Number, u.key, len(u.data))
 			}
 		}

@@ -5,10 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net"
-	"net/url"
 	"path"
 	"strings"
 	"sync/atomic"
@@ -40,59 +37,26 @@ type Redis struct {
 	floors floors
 }
 
-// Dial connects to redis://, rediss:// or unix:// URLs. It fails if no server
-// answers, or if it is older than Redis 7.0.
+// Dial connects to the server, the cluster or the sentinels of a URL. It fails if
+// none answers, or if Sluice cannot work there: a version before Redis 7.0, a
+// sentinel without a master set, a cluster with slots that no server has. The error
+// says what to do.
 func Dial(ctx context.Context, rawURL string) (*Redis, error) {
-	name := redactURL(rawURL)
 	option, err := clientOption(rawURL)
 	if err != nil {
 		return nil, err
 	}
+	name := redactURL(rawURL)
 	client, err := rueidis.NewClient(option)
 	if err != nil {
-		return nil, fmt.Errorf("connect to redis %s: %w; is it running?", name, err)
+		return nil, fmt.Errorf("connect to redis %s: %w", name, whyNot(ctx, option, err))
 	}
-	r := &Redis{client: client, name: name, host: option.InitAddress[0]}
-	if err := r.checkVersion(ctx); err != nil {
+	r := &Redis{client: &patient{Client: client}, name: name, host: strings.Join(option.InitAddress, ",")}
+	if err := r.check(ctx, option); err != nil {
 		client.Close()
-		return nil, err
+		return nil, fmt.Errorf("connect to redis %s: %w", name, err)
 	}
 	return r, nil
-}
-
-// clientOption says how a client of a URL behaves.
-func clientOption(rawURL string) (rueidis.ClientOption, error) {
-	option, err := rueidis.ParseURL(rawURL)
-	if err != nil {
-		return option, fmt.Errorf("connect to redis %s: %w; want redis://host:port, rediss:// or unix:///path", redactURL(rawURL), redactError(err, rawURL))
-	}
-	option.DisableCache = true
-	// A write that was sent and not answered may have been done. Only the
-	// caller knows how to ask, so the library repeats nothing.
-	option.DisableRetry = true
-	option.ReadBufferEachConn = connBufferBytes
-	option.WriteBufferEachConn = connBufferBytes
-	option.RingScaleEachConn = 8
-	option.Dialer = net.Dialer{Timeout: 5 * time.Second, KeepAlive: time.Second}
-	option.ClientName = "sluice"
-	return option, nil
-}
-
-// redactURL returns the URL with its password, if any, replaced.
-func redactURL(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return "(unreadable URL)"
-	}
-	return u.Redacted()
-}
-
-// redactError drops the text of an error that repeats a URL with a password.
-func redactError(err error, rawURL string) error {
-	if u, perr := url.Parse(rawURL); perr != nil || u.User != nil {
-		return errors.New("the URL cannot be read")
-	}
-	return err
 }
 
 // String names the server, without password.
@@ -132,35 +96,68 @@ func (r *Redis) together(partitions int) [][]int {
 	return apart
 }
 
-// Ping reports whether the server answers.
-func (r *Redis) Ping(ctx context.Context) error {
-	return r.Do(ctx, "ping", r.B().Ping().Build())
+// Ping reports whether the server answers; of a cluster the masters of some keys,
+// without keys that of the beats.
+func (r *Redis) Ping(ctx context.Context, keys ...string) error {
+	if r.oneServer() {
+		return r.Do(ctx, "ping", r.B().Ping().Build())
+	}
+	if len(keys) == 0 {
+		keys = []string{membersKey()}
+	}
+	commands := make([]rueidis.Completed, len(keys))
+	for i, key := range keys {
+		commands[i] = r.B().Exists().Key(key).Build()
+	}
+	return r.Do(ctx, "ping", commands...)
 }
 
-// Info returns one section of INFO as its fields.
+// PingLogs reports whether the servers answer that hold some logs and the beats.
+func (r *Redis) PingLogs(ctx context.Context, logs []*Log) error {
+	keys := []string{membersKey()}
+	for _, l := range logs {
+		keys = append(keys, l.partition.logKey())
+	}
+	return r.Ping(ctx, keys...)
+}
+
+// PingLists is PingLogs of those of some lists that are on this Redis.
+func (r *Redis) PingLists(ctx context.Context, lists []*List) error {
+	var keys []string
+	for _, l := range lists {
+		if l.redis == r {
+			keys = append(keys, l.keys.list)
+		}
+	}
+	return r.Ping(ctx, keys...)
+}
+
+// Info returns one section of INFO as its fields; of a cluster, that of any node.
 func (r *Redis) Info(ctx context.Context, section string) (map[string]string, error) {
 	text, err := Ask(ctx, r, "read INFO", r.B().Info().Section(section).Build(), rueidis.RedisResult.ToString)
-	if err != nil {
-		return nil, err
+	return fieldsOf(text), err
+}
+
+// infoAt is Info of the server that has a key.
+func (r *Redis) infoAt(ctx context.Context, key, section string) (map[string]string, error) {
+	if r.oneServer() {
+		return r.Info(ctx, section)
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	text, err := r.call(ctx, "info", []string{key}, []string{section}).ToString()
+	return fieldsOf(text), r.wrap("read INFO", err)
+}
+
+// fieldsOf reads the answer to INFO, and to CLUSTER INFO.
+func fieldsOf(text string) map[string]string {
 	fields := make(map[string]string)
 	for line := range strings.Lines(text) {
 		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			fields[k] = v
 		}
 	}
-	return fields, nil
-}
-
-func (r *Redis) checkVersion(ctx context.Context) error {
-	info, err := r.Info(ctx, "server")
-	if err != nil {
-		return err
-	}
-	if !newEnough(info["redis_version"]) {
-		return fmt.Errorf("connect to redis %s: version %q is too old; Sluice needs 7.0 or newer", r.name, info["redis_version"])
-	}
-	return nil
+	return fields
 }
 
 // newEnough reports whether a version has what the scripts need.
@@ -200,18 +197,6 @@ func (r *Redis) wrap(verb string, err error) error {
 		}
 	}
 	return fmt.Errorf("%s: redis %s: %w", verb, r.name, err)
-}
-
-// IsAway reports whether an error says that a Redis does not answer now, but
-// may in a moment without a change of configuration. It is not there, was there
-// until now, reads its file, or is of a cluster that is down.
-func IsAway(err error) bool {
-	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
-		word, _, _ := strings.Cut(reply.Error(), " ")
-		return word == "LOADING" || word == "CLUSTERDOWN" || word == "MASTERDOWN"
-	}
-	var network net.Error
-	return errors.Is(err, rueidis.ErrNoSlot) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 //go:embed lua/*.lua lua/part/*.lua

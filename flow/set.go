@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redis/rueidis"
 )
@@ -55,10 +56,10 @@ func OpenSet(ctx context.Context, rawURL, name string) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to redis %s, to be told of changes of set %s: %w; is it running, and may this user CLIENT TRACKING?", redactURL(rawURL), name, err)
 	}
-	s.redis = &Redis{client: client, name: redactURL(rawURL), host: option.InitAddress[0]}
-	if err := s.redis.checkVersion(ctx); err != nil {
+	s.redis = &Redis{client: &patient{Client: client}, name: redactURL(rawURL), host: strings.Join(option.InitAddress, ",")}
+	if err := s.redis.check(ctx, option); err != nil {
 		client.Close()
-		return nil, err
+		return nil, fmt.Errorf("connect to redis %s: %w", s.redis, err)
 	}
 	return s, nil
 }
@@ -90,7 +91,7 @@ func (s *Set) told(keys []rueidis.RedisMessage) {
 
 // Ping makes sure that the connection lives: one that was lost is made anew, and
 // Changed is sent to.
-func (s *Set) Ping(ctx context.Context) error { return s.redis.Ping(ctx) }
+func (s *Set) Ping(ctx context.Context) error { return s.redis.Ping(ctx, s.keys.list) }
 
 // Added calls f with members that the set has and that are not seen, piece by
 // piece. Gone calls it with those that are seen and that the set no longer has.

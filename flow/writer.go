@@ -117,6 +117,10 @@ var ErrClosed = errors.New("writer is closed")
 // that is overrun asks Redis one question at a time. Requests that were let in
 // together may pass the bound by what they hold.
 type Writer struct {
+	// Replicas must have received what was written before its callers are told so.
+	// ErrReplicas is told otherwise. Set it before the first write.
+	Replicas Replicas
+
 	source       string
 	logs         []*Log
 	open         []openBatch // by partition
@@ -192,7 +196,7 @@ func (w *Writer) Sizes() meter.Snapshot { return w.sizes.Snapshot() }
 // Write adds the parts of a request to their partitions' open batches and
 // returns when all are durably written. A *LogFullError or ErrClosed: nothing
 // was. sluice.ErrFull otherwise: Redis takes nothing in, and some of several
-// parts may have been written. Any other error, also the context's end, leaves
+// parts may have been written. ErrReplicas: all may be lost yet. Any other error, also the context's end, leaves
 // open what was. The items' memory is free again when Write returns.
 func (w *Writer) Write(ctx context.Context, parts ...Part) error {
 	if !w.enter() {

@@ -176,11 +176,25 @@ func (w *Writer) appendTogether(batches []closedBatch, count bool) (failed map[i
 		// the next batch must not be taken for that one.
 		left = append(left, Entry{Log: w.logs[p], PrevSeq: w.open[p].seq, Seq: newToken(), Batch: batches[i].data})
 	}
+	logs := make([]*Log, len(batches))
+	for i := range batches {
+		logs[i] = w.logs[batches[i].partition]
+	}
+	on := logs[0].redis.floors.server(logs)
 	for try := range appendTries {
 		if left = w.try(ctx, left, failed, count); len(left) == 0 {
 			break
 		}
 		_ = sluice.Pause(ctx, backoffShortest<<try)
+	}
+	if len(failed) < len(batches) {
+		if err := w.Replicas.await(ctx, logs, on); err != nil {
+			for i := range batches {
+				if p := batches[i].partition; failed[p] == nil {
+					failed[p] = err
+				}
+			}
+		}
 	}
 	for p, err := range failed {
 		failed[p] = fmt.Errorf("write batch: %w", err)

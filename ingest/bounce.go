@@ -35,64 +35,49 @@ func ownBounce(name, reply string) verdict {
 // SES, SendGrid, Mailgun, Postmark, SparkPost and Netcore, and ours. They are
 // read at the top level and inside the objects of these webhooks.
 //
-// The rules. A code about the sender, the message or a full mailbox is never
-// held against the address, whatever the provider calls it. Otherwise the
-// provider's word counts: hard at once (but not with a code 4.x.x), or soft.
-// Where it says neither, the code decides as in our own sending. An event that
-// has neither word nor code counts as soft: five days of it suppress, one does
-// not. But a reply of three digits alone says nothing, as in our own sending:
-// most such refusals are about the sender.
+// What they mean together is judged by mail.Refusal, as for webhooks.
 
-// bounceFacts is what the members of an event say.
+// bounceFacts is what the members of an event say. About is also an answer that is no
+// bounce; Blocked is SendGrid's; Final is Mailgun's.
 type bounceFacts struct {
-	address   string
-	word      verdict
-	worded    bool // word counts
-	about     bool // it is no bounce of an address: an answer, a full mailbox, the message
-	general   bool // SES's subtype: of a transient bounce it may be the answer of an absent person
-	blocked   bool // SendGrid: it was refused because of its sender, unless the code says more
-	sendgrid  bool
-	typed     bool // it has SendGrid's `type` "bounce"
-	permanent bool // Mailgun: nobody tries again
-	bare      bool // a reply without an enhanced code
-	code      string
-	rank      int // of the member that code is of; 1 is the best
+	mail.Refusal
+	address  string
+	block    bool // the class says that it was refused because of its sender
+	sendgrid bool
+	typed    bool // it has SendGrid's `type` "bounce"
+	rank     int  // of the member that the code is of; 1 is the best
 }
 
-// bounceOf judges an event `bounced`, or `failed`, that a producer reports.
-func bounceOf(e *sluice.Event) verdict {
-	f := bounceFacts{address: e.Email}
+// of judges an event `bounced`, or `failed`, that a producer reports.
+func (f *bounceFacts) of(e *sluice.Event) verdict {
 	f.read(e.Properties, 0)
-	if e.Name == sluice.EventFailed && !f.permanent {
+	if e.Name == sluice.EventFailed && !f.Final {
 		return silent // not for the recipient; only Mailgun's word for a bounce is this one
 	}
 	return f.verdict()
 }
 
+// returned reports whether the event says that the mail came back for good: it was read
+// by of.
+func (f *bounceFacts) returned(e *sluice.Event) bool {
+	return e.Name == sluice.EventBounced || e.Name == sluice.EventFailed && f.Final
+}
+
+// class is the verdict, or a block: that it is about the sender changes nothing of the
+// address.
+func (f *bounceFacts) class() mail.BounceClass {
+	v := f.verdict()
+	if v == silent && (f.block || f.Blocked || mail.BounceClassOf(f.Code, "") == mail.BounceBlock) {
+		return mail.BounceBlock
+	}
+	return v
+}
+
 func (f *bounceFacts) verdict() verdict {
-	if f.typed && f.sendgrid && !f.worded {
-		f.word, f.worded = hard, true
+	if f.typed && f.sendgrid && f.Said == silent {
+		f.Said = hard
 	}
-	code := f.code
-	switch {
-	case f.about || mail.NotOfAddress(code):
-		return silent
-	case f.blocked:
-		return min(mail.BounceClassOf(code, ""), soft)
-	case f.worded && f.word == soft && f.general && code == "":
-		return silent
-	case f.worded && f.word == hard && code != "" && code[0] == '4':
-		return mail.BounceClassOf(code, "")
-	case f.worded:
-		return f.word
-	case f.permanent && (code == "" || code[0] == '5'):
-		return max(mail.BounceClassOf(code, ""), soft)
-	case code != "":
-		return mail.BounceClassOf(code, "")
-	case f.bare:
-		return silent
-	}
-	return soft
+	return f.Class()
 }
 
 // maxBounceLevels is how deep objects are looked into: SES has a status in a list in
@@ -156,15 +141,15 @@ func (f *bounceFacts) member(key, value string) {
 	case "bouncesubtype":
 		switch foldWord(value) {
 		case "general":
-			f.general = true
+			f.General = true
 		case "mailboxfull", "messagetoolarge", "contentrejected", "attachmentrejected":
-			f.about = true
+			f.About = true
 		}
 	case "bounceclass":
 		f.sparkpost(value)
 	case "severity":
-		f.permanent = f.permanent || foldWord(value) == "permanent"
-		f.about = f.about || foldWord(value) == "temporary" // it is tried again
+		f.Final = f.Final || foldWord(value) == "permanent"
+		f.About = f.About || foldWord(value) == "temporary" // it is tried again
 	case "status", "enhancedcode", "enhancedstatuscode":
 		f.coded(value, 1)
 	case "reply", "response", "mtaresponse", "diagnosticcode", "rawreason", "bouncereason":
@@ -173,7 +158,7 @@ func (f *bounceFacts) member(key, value string) {
 		f.coded(value, 3)
 	}
 	if key == "reason" && (value == "suppress-complaint" || value == "suppress-unsubscribe") {
-		f.about = true // Mailgun has not sent it because of what a person had said
+		f.About = true // Mailgun has not sent it because of what a person had said
 	}
 }
 
@@ -185,7 +170,7 @@ func (f *bounceFacts) named(word string) {
 	case "softbounce", "softbounced":
 		f.say(soft)
 	case "virusnotification":
-		f.about = true
+		f.About = true
 	}
 }
 
@@ -196,10 +181,10 @@ func (f *bounceFacts) typedAs(word string) {
 	case "bounce":
 		f.typed = true
 	case "blocked":
-		f.blocked = true
+		f.Blocked = true
 	case "transient", "dnserror", "openrelaytest", "autoresponder", "addresschange", "challengeverification", "spamnotification",
 		"bademailaddress", "manuallydeactivated", "dmarcpolicy", "unconfirmed":
-		f.about = true
+		f.About = true
 	default:
 		f.named(word)
 	}
@@ -215,10 +200,10 @@ func (f *bounceFacts) bounceType(word string) {
 	}
 }
 
-// say takes the word; of two the milder one counts.
+// say takes the word, hard or soft; of two the milder one counts.
 func (f *bounceFacts) say(word verdict) {
-	if !f.worded || word < f.word {
-		f.word, f.worded = word, true
+	if f.Said == silent || word < f.Said {
+		f.Said = word
 	}
 }
 
@@ -231,8 +216,10 @@ func (f *bounceFacts) sparkpost(class string) {
 		f.say(hard)
 	case "20", "21", "24", "40", "70", "soft":
 		f.say(soft)
+	case "25", "50", "51", "52", "54", "block":
+		f.About, f.block = true, true
 	default:
-		f.about = true
+		f.About = true
 	}
 }
 
@@ -240,9 +227,9 @@ func (f *bounceFacts) sparkpost(class string) {
 // one before.
 func (f *bounceFacts) coded(reply string, rank int) {
 	code, bare := mail.EnhancedCode(reply)
-	f.bare = f.bare || bare
+	f.Bare = f.Bare || bare
 	if code != "" && (f.rank == 0 || rank < f.rank) {
-		f.code, f.rank = code, rank
+		f.Code, f.rank = code, rank
 	}
 }
 

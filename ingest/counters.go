@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"time"
 	"unsafe"
 
 	"sluice"
@@ -44,7 +43,7 @@ func (in *Intake) Count(ctx context.Context, r *Request) (Accepted, error) {
 			continue
 		}
 		by := c.By
-		c.By, c.TimeMillis = 0, c.TimeMillis-c.TimeMillis%time.Hour.Milliseconds()
+		c.By, c.TimeMillis = 0, sluice.RoundCountTime(c.TimeMillis)
 		sums[c] = sluice.AddCount(sums[c], by)
 		done.Items++
 	}

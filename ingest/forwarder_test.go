@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"sluice"
 	"sluice/store"
 	"sluice/user"
 )
@@ -14,7 +15,7 @@ import (
 // read. That must not wait for the forwarder: no store of the process would ever go on.
 func TestNobodyWaitsForAForwarderThatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // it ends a test of which all wait for ever
-		f := newForwarder(&StoreFollower{})
+		f := newForwarder(&StoreFollower{Clock: sluice.SystemClock{}})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := f.run(ctx, nil); !errors.Is(err, context.Canceled) {

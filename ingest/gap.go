@@ -91,7 +91,7 @@ func (s *StoreFollower) numbersOver(ctx context.Context, log *flow.Log) (*user.C
 // accepted.
 func (s *StoreFollower) withoutGaps(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Position) (whole []*flow.Log, gaps []*flow.GapError, err error) {
 	standing := make(map[int]error)
-	defer func() { s.Stats.setStanding(standing) }()
+	defer func() { s.Stats.setStanding(s.Name(), standing) }()
 	for _, log := range logs {
 		p := log.Partition()
 		_, err := log.Read(ctx, cursors[p], 1, 0)

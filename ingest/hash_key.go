@@ -34,38 +34,62 @@ type HashTemplate struct {
 	app      string // of keys without {app_id}
 }
 
-// NewHashTemplate reads a template such as "{app_id}|{date}|{name}". Days and
-// hours are those of the zone; app is the app of a template without {app_id}.
+// NewHashTemplate reads a template such as "{app_id}|{date}|{name}". {{TAG}} in it
+// stands for {TAG}, the hash tag of keys on a Redis Cluster. Days and hours are
+// those of the zone; app is the app of a template without {app_id}.
 func NewHashTemplate(text string, zone *time.Location, app string) (*HashTemplate, error) {
 	t := &HashTemplate{text: text, zone: zone, app: app}
-	rest := text
+	literal, rest := "", text
 	for {
-		open := strings.IndexByte(rest, '{')
-		if open < 0 {
+		before, hole, behind, err := cutHole(rest)
+		literal += before
+		if err != nil {
+			return nil, err
+		}
+		if hole == "" {
 			break
 		}
-		length := strings.IndexByte(rest[open:], '}') + 1
-		if length == 0 {
-			return nil, fmt.Errorf("has a { without }; the placeholders are %s, %s and %s", holdApp, holdDate, holdName)
-		}
-		hole := rest[open : open+length]
+		rest = behind
 		switch {
+		case strings.HasPrefix(hole, "{{"): // a hash tag
+			literal += hole[1 : len(hole)-1]
+			continue
 		case hole != holdApp && hole != holdDate && hole != holdName:
 			return nil, fmt.Errorf("has the placeholder %s, want %s, %s and %s", hole, holdApp, holdDate, holdName)
 		case slices.Contains(t.holes, hole):
 			return nil, fmt.Errorf("has %s twice", hole)
-		case len(t.holes) > 0 && open == 0:
+		case len(t.holes) > 0 && literal == "":
 			return nil, fmt.Errorf("has nothing between %s and %s; a separator must say where one ends", t.holes[len(t.holes)-1], hole)
 		}
-		t.literals, t.holes = append(t.literals, rest[:open]), append(t.holes, hole)
-		rest = rest[open+length:]
+		t.literals, t.holes = append(t.literals, literal), append(t.holes, hole)
+		literal = ""
 	}
-	t.literals = append(t.literals, rest)
+	t.literals = append(t.literals, literal)
 	if !slices.Contains(t.holes, holdDate) || !slices.Contains(t.holes, holdName) {
 		return nil, fmt.Errorf("needs %s and %s, as in %s|%s|%s", holdDate, holdName, holdApp, holdDate, holdName)
 	}
 	return t, nil
 }
+
+// cutHole cuts a template at its first placeholder, or its first {{TAG}}.
+func cutHole(text string) (before, hole, behind string, err error) {
+	open := strings.IndexByte(text, '{')
+	if open < 0 {
+		return text, "", "", nil
+	}
+	end := "}"
+	if strings.HasPrefix(text[open:], "{{") {
+		end = "}}"
+	}
+	length := strings.Index(text[open:], end) + len(end)
+	if length < len(end) {
+		return "", "", "", fmt.Errorf("has a { without }; the placeholders are %s, %s and %s", holdApp, holdDate, holdName)
+	}
+	return text[:open], text[open : open+length], text[open+length:], nil
+}
+
+// Prefix is what all keys of the template begin with.
+func (t *HashTemplate) Prefix() string { return t.literals[0] }
 
 // hashDay is what a key says.
 type hashDay struct {

@@ -38,6 +38,15 @@ var _ flow.Health = (*Stats)(nil)
 // Fine implements flow.Health. It is also called when a unit was applied.
 func (s *Stats) Fine(follower string) { s.setFailure(follower, func(f *Failure) { *f = Failure{} }) }
 
+// Lasts implements flow.Health. A failure of since the session began is its own.
+func (s *Stats) Lasts(follower string, began time.Time) {
+	s.setFailure(follower, func(f *Failure) {
+		if f.Last.Before(began) {
+			*f = Failure{}
+		}
+	})
+}
+
 // Failed implements flow.Health. A failure with one partition stays until that
 // partition gets on: that others do says nothing about it.
 func (s *Stats) Failed(follower string, err error, at time.Time) {
@@ -81,11 +90,14 @@ func (s *Stats) setFailure(follower string, change func(*Failure)) {
 	s.failures[follower] = f
 }
 
-// setStanding notes the partitions that stand still at a gap, and no others.
-func (s *Stats) setStanding(standing map[int]error) {
+// setStanding notes the partitions of a writer that stand still at a gap, and no others.
+func (s *Stats) setStanding(writer string, standing map[int]error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.standing = standing
+	if s.standing == nil {
+		s.standing = make(map[string]map[int]error)
+	}
+	s.standing[writer] = standing
 }
 
 func (f *Failure) text() error {
@@ -123,8 +135,10 @@ func (s *Stats) Followers(now time.Time) map[string]error {
 		}
 		all[place.Follower] = errors.Join(all[place.Follower], fmt.Errorf("partition %d stands still: %w", place.Partition, f.text()))
 	}
-	for _, p := range slices.Sorted(maps.Keys(s.standing)) {
-		all[StoreRole] = errors.Join(all[StoreRole], fmt.Errorf("partition %d stands still: %w", p, s.standing[p]))
+	for writer, standing := range s.standing {
+		for _, p := range slices.Sorted(maps.Keys(standing)) {
+			all[writer] = errors.Join(all[writer], fmt.Errorf("partition %d stands still: %w", p, standing[p]))
+		}
 	}
 	return all
 }

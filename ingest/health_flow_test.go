@@ -1,9 +1,12 @@
 package ingest_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +38,50 @@ func TestWhenAFollowerCountsAsFailing(t *testing.T) {
 	look(at.Add(3*time.Second), "")
 	s.Failed("f", fmt.Errorf("list: %w", sluice.ErrGap), at)
 	look(at, "list: ")
+}
+
+// A session that has run for a while is well, but for what it has itself told since: it
+// outlasts a database that is away, and goes on.
+func TestASessionThatOutlastsIsNotFine(t *testing.T) {
+	for name, x := range map[string]struct {
+		tells bool // within the session
+		want  string
+	}{"of the session before": {false, ""}, "of its own": {true, "the database is away"}} {
+		var s ingest.Stats
+		failed := func() {
+			for range 3 {
+				s.Failed("store", errAway, time.Now())
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		sessions, lasted := 0, make(chan struct{})
+		flow.Follow(ctx, ctx, "store", slog.New(slog.DiscardHandler), &told{&s, lasted}, func(fetch, _ context.Context) error {
+			if sessions++; sessions == 1 {
+				failed()
+				return fmt.Errorf("read: %w", syscall.ECONNREFUSED) // the next one is well after half a second
+			}
+			if x.tells {
+				failed()
+			}
+			<-lasted
+			if err := s.Followers(time.Now())["store"]; fmt.Sprint(err) == "<nil>" != (x.want == "") || !strings.Contains(fmt.Sprint(err), x.want) {
+				t.Errorf("%s: %v, want %q", name, err, x.want)
+			}
+			stop()
+			return nil
+		})
+	}
+}
+
+// told is a Health that says when a session has run for a while.
+type told struct {
+	*ingest.Stats
+	lasted chan struct{}
+}
+
+func (h *told) Lasts(follower string, began time.Time) {
+	h.Stats.Lasts(follower, began)
+	close(h.lasted)
 }
 
 // That the other partitions of a follower get on hides none that stands still.

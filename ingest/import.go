@@ -44,9 +44,10 @@ const (
 // same for the same content and options, and differs for any other.
 //
 // An event without an id of its own gets one of the content: a hash over the
-// file from its beginning up to its line. So the same file, packed or not, by
-// name or by a pipe, makes the same ids, also long after the logs have
-// forgotten it. A file that has grown since is imported again for its new
+// app that the import is for and the file from its beginning up to its line. So
+// the same file, packed or not, by name or by a pipe, makes the same ids, also
+// long after the logs have forgotten it; for two apps it makes two events of
+// each line. A file that has grown since is imported again for its new
 // lines. It must bring a time: the moment of taking would be another one each
 // time.
 //
@@ -74,6 +75,9 @@ type Import struct {
 	Options EventOptions
 	Parse   func(line string, e *sluice.Event) error
 
+	// Items, if set, makes items that belong together of each line.
+	Items func(line string) (LineItems, error)
+
 	// Counts has events count for the profiles of their users. What an operator
 	// imports is history, which profiles may have already.
 	Counts bool
@@ -88,6 +92,10 @@ type Import struct {
 
 	// Reject is told of each line that cannot be taken.
 	Reject func(line store.Line, reason error) error
+
+	// Wrote, if set, is told of each batch that is in a log, in no order between
+	// the logs. What a run that was killed could not tell, the next one tells.
+	Wrote func(b store.ImportedBatch) error
 
 	// Waiting, if set, is told what is waited for.
 	Waiting func(what string)
@@ -116,7 +124,8 @@ type Imported struct {
 // importUnit is what is appended together.
 type importUnit struct {
 	batches []partBatch // by partition
-	to      int64       // the last line
+	placed  []store.ImportedBatch
+	to      int64 // the last line
 	bytes   int
 	done    Imported // up to its end
 }
@@ -125,6 +134,9 @@ type importUnit struct {
 // each unit that is durable. An error leaves a part imported: run it again.
 func (im *Import) Run(ctx context.Context, next func() (store.Line, error), done func(Imported)) (Imported, error) {
 	at, err := im.positions(ctx)
+	if err == nil {
+		err = im.wroteBefore(ctx, at)
+	}
 	if err != nil {
 		return Imported{}, err
 	}
@@ -161,9 +173,15 @@ func (im *Import) positions(ctx context.Context) (at []int64, err error) {
 	if at, err = im.positionsOf(ctx); err != nil || im.Update != nil || slices.Max(at) > 0 {
 		return at, err
 	}
-	im.source, im.partition = "events:"+im.Source, partitionOf
+	im.source, im.partition = EventSource(im.Source), partitionOf
+	if im.Options.App != "" { // what 0.1 has begun goes on without it
+		im.seen = sha256.Sum256([]byte("app " + im.Options.App))
+	}
 	return im.positionsOf(ctx)
 }
+
+// EventSource is the source in the logs of an import of events.
+func EventSource(source string) string { return "events:" + source }
 
 func (im *Import) positionsOf(ctx context.Context) ([]int64, error) {
 	at := make([]int64, len(im.Logs))
@@ -228,7 +246,7 @@ func seqOf(line int64) string {
 func (im *Import) read(ctx context.Context, next func() (store.Line, error), have []int64, emit func(importUnit) error) error {
 	var done Imported
 	for {
-		u := importUnit{batches: make([]partBatch, len(im.Logs))}
+		u := importUnit{batches: make([]partBatch, len(im.Logs)), placed: make([]store.ImportedBatch, len(im.Logs))}
 		var err error
 		for lines, largest := 0, 0; u.bytes < flushBytes && largest < sluice.MaxBatchBytes && lines < flushRows; lines++ {
 			var line store.Line
@@ -280,6 +298,10 @@ func (im *Import) add(line store.Line, have []int64, u *importUnit, done *Import
 	before := len(b.data)
 	b.data = item.append(b.data)
 	b.items++
+	if item.items != nil {
+		b.items += item.items.Count - 1
+	}
+	note(&u.placed[item.partition], item.event.TimeMillis)
 	u.bytes += len(b.data) - before
 	if b.items >= sluice.MaxBatchItems {
 		return sluice.MaxBatchBytes, nil
@@ -287,16 +309,28 @@ func (im *Import) add(line store.Line, have []int64, u *importUnit, done *Import
 	return len(b.data), nil
 }
 
+// LineItems are items that go to one log in one step.
+type LineItems struct {
+	Partition  int
+	Items      []byte // as in a batch
+	Count      int
+	TimeMillis int64
+}
+
 // importItem is what became of a line.
 type importItem struct {
 	partition int
 	event     sluice.Event
 	update    *user.Update // nil: it is an event
+	items     *LineItems   // nil: it is an event or an update
 }
 
 func (i *importItem) append(batch []byte) []byte {
-	if i.update != nil {
+	switch {
+	case i.update != nil:
 		return user.AppendUpdate(batch, i.update)
+	case i.items != nil:
+		return append(batch, i.items.Items...)
 	}
 	return sluice.AppendEvent(batch, &i.event)
 }
@@ -310,6 +344,11 @@ func (im *Import) item(line store.Line) (item importItem, err error) {
 		}
 		item.update.TimeMillis = im.Clock.Now().UnixMilli()
 		item.partition = item.update.Key.Partition(len(im.Logs))
+		return item, err
+	}
+	if im.Items != nil {
+		items, err := im.Items(line.Text)
+		item.items, item.partition, item.event.TimeMillis = &items, items.Partition, items.TimeMillis
 		return item, err
 	}
 	im.note(line)
@@ -377,8 +416,11 @@ func (im *Import) append(ctx context.Context, u *importUnit, at []int64) (again 
 		})
 	}
 	err = group.Wait()
-	for _, r := range retried {
+	for p, r := range retried {
 		again = again || r
+		if !u.placed[p].Position.IsZero() { // also if another log failed
+			err = errors.Join(err, im.wrote(u.placed[p]))
+		}
 	}
 	if err == nil {
 		err = faults.Hit("imported")
@@ -393,6 +435,7 @@ func (im *Import) appendOne(ctx context.Context, p int, u *importUnit, at []int6
 		done, err := im.Logs[p].Append(ctx, im.source, prev, seqOf(u.to), u.batches[p].data, false)
 		if err == nil {
 			at[p] = u.to
+			u.placed[p].Partition, u.placed[p].Position = p, done.Position
 			if done.Entries >= maxLogEntries {
 				im.tell("the logs are full: waiting for the store")
 			}

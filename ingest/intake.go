@@ -72,6 +72,7 @@ type Request struct {
 	Consent        bool     // it is trusted with consent: its opt-ins count
 	IdempotencyKey string   // empty: none was given
 	Key            string   // under which key its name is counted (Once); empty: the bound of a key is not asked
+	Dead           string   // refused items are kept as dead letters of this source; empty: their sender is told
 	Body           string   // what the items were cut out of: tells repeats from other requests
 }
 
@@ -107,11 +108,14 @@ func (in *Intake) Accept(ctx context.Context, r *Request) (Accepted, error) {
 	for i, raw := range r.Items {
 		if err := d.take(raw, i, r, &options, in.Bounds, later); err != nil {
 			done.refuse(i, raw, err)
+			if r.Dead != "" {
+				d.bury(raw, r.Dead, err, options.Now)
+			}
 			continue
 		}
 		done.Items++
 	}
-	if done.Items == 0 {
+	if len(d.used) == 0 {
 		return done, nil
 	}
 	if err := in.Writer.Write(ctx, d.parts()...); err != nil {
@@ -209,6 +213,7 @@ type draft struct {
 	partitions []draftPartition
 	used       []int // partitions that have items
 	arena      Arena
+	event      sluice.Event // the one that was parsed last
 	id         []byte
 	list       []flow.Part
 }
@@ -238,6 +243,7 @@ func (d *draft) giveBack() {
 		*p = draftPartition{data: p.data[:0], ends: p.ends[:0]}
 	}
 	clear(d.list)
+	d.event = sluice.Event{} // it shares memory with the request
 	d.used, d.list = d.used[:0], d.list[:0]
 	if bytes <= keptDraftBytes {
 		drafts.Put(d)
@@ -246,9 +252,10 @@ func (d *draft) giveBack() {
 
 // take parses an item and encodes it for its partition, or says why not.
 func (d *draft) take(raw string, index int, r *Request, options *EventOptions, bounds TimeBounds, later int64) error {
-	var e sluice.Event
+	e := &d.event
 	d.arena.Reset()
-	if err := ParseEvent(raw, options, &e); err != nil {
+	if err := ParseEvent(raw, options, e); err != nil {
+		*e = sluice.Event{}
 		return err
 	}
 	if err := bounds.Check(e.TimeMillis, options.Now, later); err != nil {
@@ -258,11 +265,26 @@ func (d *draft) take(raw string, index int, r *Request, options *EventOptions, b
 		d.id = derivedID(d.id[:0], r, index)
 		e.ID = unsafe.String(unsafe.SliceData(d.id), len(d.id))
 	}
-	p := d.partition(partitionOf(&e, raw, len(d.partitions)))
+	p := d.partition(partitionOf(e, raw, len(d.partitions)))
 	before := len(p.data)
-	p.data = sluice.AppendEvent(p.data, &e)
+	p.data = sluice.AppendEvent(p.data, e)
 	p.added(before)
 	return nil
+}
+
+// bury keeps an item that was refused, the one taken last, as a dead letter. One that is
+// an event, and only its time is out of bounds, can be replayed.
+func (d *draft) bury(raw, source string, why error, now int64) {
+	letter := sluice.DeadLetter{Source: source, Form: sluice.FormElement, Reason: why.Error(), Payload: []byte(raw), TimeMillis: now}
+	n := int(hashText(raw) % uint64(len(d.partitions)))
+	if d.event.Name != "" {
+		n = partitionOf(&d.event, raw, len(d.partitions))
+		letter.Form, letter.Payload = sluice.FormItem, sluice.AppendEvent(nil, &d.event)
+	}
+	p := d.partition(n)
+	before := len(p.data)
+	p.data = sluice.AppendDead(p.data, &letter)
+	p.added(before)
 }
 
 // partition returns the items of a partition, to add to.

@@ -75,10 +75,7 @@ func (t *storing) addEvent(place sluice.Place, payload []byte) error {
 		}
 		return nil
 	}
-	t.suppressReported(&last.Event, place.Position)
-	if r, ok := reactionOf(&last.Event, place); ok {
-		t.react(r, last.Origin == sluice.OriginOwnRepeat)
-	}
+	t.addReported(&last.Event, place)
 	if last.Origin == sluice.OriginOwnRepeat {
 		t.effect.Events = events[:len(events)-1]
 		return nil
@@ -123,6 +120,7 @@ func (t *storing) addUpdate(place sluice.Place, payload []byte) error {
 	if err := user.DecodeUpdate(payload, last); err != nil {
 		return err
 	}
+	timeOfConsent(last, place.Position)
 	t.updates = updates
 	t.keys[last.Key] = struct{}{}
 	return nil

@@ -24,6 +24,7 @@ import (
 	"sluice/ingest"
 	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/test/clocktest"
 	"sluice/test/servers"
 	"sluice/user"
 )
@@ -272,12 +273,12 @@ func (b *bed) count(table string) int {
 // eventually waits for a condition, which is all that is asked of time here.
 func (b *bed) eventually(what string, ok func() bool) {
 	b.Helper()
-	deadline := time.Now().Add(settleWithin)
+	began := time.Now()
 	for !ok() {
-		if time.Now().After(deadline) {
+		if time.Since(began) > settleWithin {
 			b.Fatalf("waited in vain until %s", what)
 		}
-		<-time.After(10 * time.Millisecond)
+		clocktest.Rest(began)
 	}
 }
 
@@ -331,6 +332,8 @@ type setup struct {
 	clock      sluice.Clock                  // of lists; nil: the system's
 	store      func(store.Store) store.Store // wraps it; nil: as it is
 	factsUpTo  func(partition int) (sluice.Place, bool)
+	queue      ingest.Queue
+	writers    int // of the store; 0: one
 }
 
 func (s *setup) listMargin() int {
@@ -395,8 +398,10 @@ func newEngine(b *bed, s setup) *engine {
 	e.leases.Beat, e.leases.Timeout = 200*time.Millisecond, time.Second // successors of killed ones need not wait
 	if !s.noStore {
 		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
-		f := &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store.(user.Store), Journeys: e.store.(store.JourneyStore), FactsUpTo: s.factsUpTo, Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: s.acceptGaps, MarginBytes: 16 << 20}
-		e.followers = append(e.followers, f.Run)
+		for i, db := range e.writers(&s) {
+			f := &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Writer: i, Writers: s.writers, Store: db, Users: db.(user.Store), Journeys: db.(store.JourneyStore), FactsUpTo: s.factsUpTo, Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: s.acceptGaps, MarginBytes: 16 << 20, Queue: s.queue}
+			e.followers = append(e.followers, f.Run)
+		}
 	}
 	for i, l := range s.lists {
 		e.addList(i, l, s, log)
@@ -412,6 +417,21 @@ func newEngine(b *bed, s setup) *engine {
 		}
 	})
 	return e
+}
+
+// writers returns what the followers of the store write by: servers take several.
+func (e *engine) writers(s *setup) []store.Store {
+	all := []store.Store{e.store}
+	if strings.HasPrefix(e.b.url, "sqlite:") || s.store != nil {
+		s.writers = 1
+	}
+	for len(all) < s.writers {
+		db, err := sqlstore.Open(e.b.Context(), e.b.url, sqlstore.Options{})
+		e.b.must(err)
+		e.b.Cleanup(func() { _ = db.Close() })
+		all = append(all, db)
+	}
+	return all
 }
 
 func (e *engine) addList(i int, l listSetup, s setup, log *slog.Logger) {

@@ -225,7 +225,7 @@ func (m *margins) tell() {
 	for p, g := range m.of {
 		covers[p] = g.covers(now)
 	}
-	m.store.Stats.setMargins(covers)
+	m.store.Stats.setMargins(m.store.Name(), covers)
 }
 
 // run removes what becomes too old while nothing is applied, until its context

@@ -17,7 +17,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/series"
+	"sluice/ops/series"
 	"sluice/store"
 	"sluice/store/mongostore"
 	"sluice/store/sqlstore"

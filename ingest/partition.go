@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/user"
 	"sluice/user/profile"
 )
@@ -13,7 +14,14 @@ import (
 // goes where updates of that external id go, another one where updates of its
 // address go (user.Key.Partition). So the events and updates of a person
 // keep their order, in one log. An event of nobody goes anywhere.
+//
+// What our own pages have seen goes where its id says, if that names a partition.
 func partitionOf(e *sluice.Event, raw string, partitions int) int {
+	if e.Origin == sluice.OriginOwn {
+		if p, ok := mail.ReactionPartition(e.ID); ok && p < partitions {
+			return p
+		}
+	}
 	switch {
 	case e.User != "":
 		return user.Key{Kind: user.KeyExternal, Name: e.User}.Partition(partitions)

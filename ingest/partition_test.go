@@ -52,6 +52,27 @@ func TestEventsOfNobodyHaveTheirPartition(t *testing.T) {
 	}
 }
 
+// What our own pages have seen goes where its id says, from a file as at first; an id
+// that others write so says nothing, nor does a partition that there is not.
+func TestReactionsGoWhereTheirIDsSay(t *testing.T) {
+	for _, tt := range []struct {
+		origin sluice.Origin
+		id     string
+		want   int // -1: that of the message
+	}{
+		{sluice.OriginOwn, mail.ReactionID(61, "process", 7), 61}, {sluice.OriginOwn, mail.ReactionID(64, "process", 7), -1}, {sluice.OriginOwn, "", -1},
+		{sluice.OriginOther, mail.ReactionID(61, "process", 7), -1}, {sluice.OriginTrusted, mail.ReactionID(61, "process", 7), -1},
+	} {
+		e := sluice.Event{Origin: tt.origin, ID: tt.id, Message: "m-1"}
+		if tt.want < 0 {
+			tt.want = partitionOf(&sluice.Event{Message: "m-1"}, "raw", 64)
+		}
+		if got := partitionOf(&e, "raw", 64); got != tt.want {
+			t.Errorf("an event of origin %d and id %q goes to partition %d, want %d", tt.origin, tt.id, got, tt.want)
+		}
+	}
+}
+
 // The partition of a key stands in logs: it is that of every version before.
 func TestKeysKeepTheirPartition(t *testing.T) {
 	for kind := user.KeyExternal; kind <= user.KeyRememberedPhone; kind++ {

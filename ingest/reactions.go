@@ -1,96 +1,82 @@
 package ingest
 
 import (
-	"context"
-	"slices"
+	"strconv"
 	"strings"
 
 	"sluice"
 	"sluice/lib/jsonscan"
 	"sluice/mail"
-	"sluice/user"
 )
 
+// reactionKinds are the mail events that are reactions whatever else they say.
+var reactionKinds = map[string]mail.ReactionKind{
+	sluice.EventOpened: mail.ReactionOpened, sluice.EventClicked: mail.ReactionClicked,
+	sluice.EventDelivered: mail.ReactionDelivered, sluice.EventUnsubscribed: mail.ReactionUnsubscribed, sluice.EventComplained: mail.ReactionComplained,
+}
+
 // reactionOf reads a mail event as a reaction; false: it is none, or names no send of
-// ours. The event's message is the id of a message, of a send, or what their Message-ID
-// was (ID@DOMAIN). A member "send" of its properties comes before it.
-func reactionOf(e *sluice.Event, place sluice.Place) (r mail.Reaction, ok bool) {
-	if e.Kind != sluice.KindMail || e.Name != sluice.EventOpened && e.Name != sluice.EventClicked {
+// ours. f is what a bounce says. The event's message is the id of a message, of a send,
+// or what their Message-ID was (ID@DOMAIN). A member "send" of its properties comes
+// before it. Its member "machine" says whether a machine did it, and "link" which link
+// of the mail was clicked.
+//
+// Of events that a forward brings, those are reactions that the store forwards. A
+// complaint that may be of one of several people would be counted for each of them.
+func reactionOf(e *sluice.Event, f *bounceFacts, place sluice.Place) (r mail.Reaction, ok bool) {
+	r.Kind = reactionKinds[e.Name]
+	if f.returned(e) {
+		r.Kind = mail.BouncedKind(f.class())
+	}
+	r.Forwarded = e.Origin == sluice.OriginOwnRepeat
+	switch {
+	case r.Kind == 0 || r.Forwarded && !r.Answers() || r.Kind == mail.ReactionComplained && oneOfSeveral(e):
+		return r, false
+	case e.TimeMillis < sluice.MinEventTimeMillis || e.TimeMillis > sluice.MaxEventTimeMillis:
+		return r, false
+	case !readNamed(e, &r):
 		return r, false
 	}
-	if e.TimeMillis < sluice.MinEventTimeMillis || e.TimeMillis > sluice.MaxEventTimeMillis {
-		return r, false
-	}
-	if r.SendKey, ok = sendNamed(e); !ok {
-		return r, false
-	}
-	r.Click, r.TimeMillis, r.Email, r.Place = e.Name == sluice.EventClicked, e.TimeMillis, e.Email, place
-	if e.ID != "" {
-		r.Event = sluice.EventKey{Millis: e.TimeMillis, ID: e.ID}
-	}
+	r.TimeMillis, r.Email, r.Place = e.TimeMillis, e.Email, place
+	r.Own = r.Own || e.Origin == sluice.OriginOwn || r.Judged
 	return r, true
 }
 
-// sendNamed returns the send that an event names.
-func sendNamed(e *sluice.Event) (mail.SendKey, bool) {
-	if strings.Contains(e.Properties, `"send"`) {
-		for m := jsonscan.Read(e.Properties); m.Next(); {
-			if m.Key != "send" || m.Value.Kind != jsonscan.String {
-				continue
-			}
-			if message, number, ok := mail.ParseSendID(m.Value.Text()); ok {
-				return mail.SendKey{Message: message, Number: number}, true
-			}
-		}
-	}
+// readNamed reads what an event says of a reaction, and reports whether it names a
+// send.
+func readNamed(e *sluice.Event, r *mail.Reaction) (named bool) {
 	id, _, _ := strings.Cut(strings.TrimPrefix(e.Message, "<"), "@")
+	r.SendKey, named = mail.SendKey{Message: id, Number: mail.AnyNumber}, sluice.ValidMessageID(id)
 	if message, number, ok := mail.ParseSendID(id); ok {
-		return mail.SendKey{Message: message, Number: number}, true
+		r.SendKey, named = mail.SendKey{Message: message, Number: number}, true
 	}
-	return mail.SendKey{Message: id, Number: mail.AnyNumber}, sluice.ValidMessageID(id)
+	return readReaction(e, r) || named
 }
 
-// react adds that a mail was opened or clicked. One that comes from the log of another
-// partition has its row there, and comes once: it is no repeat.
-func (t *storing) react(r mail.Reaction, forwarded bool) {
-	if forwarded {
-		r.Event = sluice.EventKey{}
+// readReaction reads what the properties of an event say of a reaction, and reports
+// whether they name a send. Of "judged", "own" and "first" only the store's own word is
+// taken, which comes by a forward.
+func readReaction(e *sluice.Event, r *mail.Reaction) (named bool) {
+	if e.Properties == "" {
+		return false
 	}
-	t.effect.Reactions = append(t.effect.Reactions, r)
-}
-
-// withoutRepeats leaves out the reactions of a transaction whose events have a row from
-// before, or are in it twice: a repeated event is no second reaction. It runs just before
-// the transaction, when the one before is committed.
-func (s *StoreFollower) withoutRepeats(ctx context.Context, all []mail.Reaction) ([]mail.Reaction, error) {
-	var keys []sluice.EventKey
-	seen := make(map[sluice.EventKey]bool)
-	for i := range all {
-		if k := all[i].Event; k.ID != "" && !seen[k] {
-			seen[k] = true
-			keys = append(keys, k)
+	for m := jsonscan.Read(e.Properties); m.Next(); {
+		switch {
+		case m.Key == "send" && m.Value.Kind == jsonscan.String:
+			if message, number, ok := mail.ParseSendID(m.Value.Text()); ok && !named {
+				r.SendKey, named = mail.SendKey{Message: message, Number: number}, true
+			}
+		case m.Key == "machine":
+			r.Machine = m.Value.Raw == "true"
+		case m.Key == "judged":
+			r.Judged = e.Origin == sluice.OriginOwnRepeat && m.Value.Raw == "true"
+		case m.Key == "first":
+			r.First = r.Forwarded && m.Value.Raw == "true"
+		case m.Key == "own":
+			r.Own = e.Origin == sluice.OriginOwnRepeat && m.Value.Raw == "true"
+		case m.Key == "link" && e.Origin >= sluice.OriginOwn && m.Value.Kind == jsonscan.Number:
+			r.Link, _ = strconv.Atoi(m.Value.Raw) // else it is 0: not known
 		}
 	}
-	if len(keys) == 0 {
-		return all, nil
-	}
-	stored := make(map[sluice.EventKey]bool)
-	for piece := range slices.Chunk(keys, user.MaxQuery) {
-		some, err := s.Users.Stored(ctx, piece)
-		if err != nil {
-			return nil, err
-		}
-		for k := range some {
-			stored[k] = true
-		}
-	}
-	fresh := make([]mail.Reaction, 0, len(all))
-	for _, r := range all {
-		if r.Event.ID != "" && stored[r.Event] {
-			continue
-		}
-		stored[r.Event] = true // the next with this id is a repeat
-		fresh = append(fresh, r)
-	}
-	return fresh, nil
+	return named
 }

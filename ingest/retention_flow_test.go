@@ -279,6 +279,53 @@ func (c *countedPasses) EraseSoftBounces(ctx context.Context, names []store.Eras
 	return c.Store.EraseSoftBounces(ctx, names)
 }
 
+// countedLooks is a store that counts the pieces of tables that have no index by time.
+type countedLooks struct {
+	*sqlstore.Store
+	links, bounces int
+	failed         error
+}
+
+func (c *countedLooks) DeleteLinks(ctx context.Context, after string, before int64) (int, string, error) {
+	c.links++
+	if c.failed != nil {
+		return 0, "", c.failed
+	}
+	return c.Store.DeleteLinks(ctx, after, before)
+}
+
+func (c *countedLooks) DeleteSoftBounces(ctx context.Context, after string, before int64) (int, string, error) {
+	c.bounces++
+	return c.Store.DeleteSoftBounces(ctx, after, before)
+}
+
+// Tables that have no index by time are read as a whole once a day, and again if that failed.
+func TestKeeperLooksThroughTablesOnceADay(t *testing.T) {
+	b := newBed(t, "sqlite")
+	k := newKept(b, ingest.Retention{Sends: 30})
+	looks := &countedLooks{Store: k.store}
+	k.keeper = newKeeper(looks, k.clock)
+	k.keeper.Retention.Sends = 30
+	for i, x := range []struct {
+		after          time.Duration
+		failed         error
+		links, bounces int
+	}{
+		{0, errors.New("away"), 1, 1},
+		{5 * time.Minute, nil, 2, 1},
+		{time.Hour, nil, 2, 1},
+		{22 * time.Hour, nil, 2, 1},
+		{time.Hour, nil, 3, 2},
+		{-48 * time.Hour, nil, 4, 3}, // a clock that was years ahead keeps nothing from being done
+	} {
+		k.clock.Move(x.after)
+		looks.failed = x.failed
+		if err := k.keeper.Pass(b.Context()); !errors.Is(err, x.failed) || looks.links != x.links || looks.bounces != x.bounces {
+			b.Errorf("pass %d: %v, %d looks at links and %d at bounces, want %d and %d", i, err, looks.links, looks.bounces, x.links, x.bounces)
+		}
+	}
+}
+
 // A new holder of the lease passes a name that is over an hour old once, also
 // while the logs are not stored. The second time it only forgets the name.
 func TestKeeperErasesOldNamesInOnePass(t *testing.T) {
@@ -341,6 +388,26 @@ func TestKeeperErasesSoftBounces(t *testing.T) {
 		b.must(k.keeper.Pass(b.Context()))
 		if got := fmt.Sprint(b.query("SELECT entry FROM soft_bounces")); got != "[stays@example.com]" {
 			b.Errorf("soft bounces of %s are left", got)
+		}
+	})
+}
+
+// A deleted user is erased from the audit log in the pass that erases the rest.
+func TestKeeperErasesTheAuditLog(t *testing.T) {
+	onEach(t, func(b *bed) {
+		k := newKept(b, ingest.Retention{})
+		now := k.clock.Now()
+		e := store.AuditEntry{ID: sluice.NewUUID(now), TimeMillis: now.UnixMilli(), Account: "a", Name: "ann", Method: "DELETE", Path: "/v1/suppressions?entry=gone%40example.com"}
+		b.must(k.store.AddAudit(b.Context(), e))
+		p, err := k.store.Prepare(&store.Effect{Users: &user.Changes{Erase: []string{store.AddressErasure("gone@example.com")}},
+			Moves: []store.Move{{Follower: ingest.StoreRole, To: sluice.Position{Major: 1}}}})
+		b.must(err)
+		_, err = k.store.Apply(b.Context(), p)
+		b.must(err)
+		k.clock.Move(time.Millisecond)
+		k.pass()
+		if got := fmt.Sprint(b.query("SELECT method, path, name FROM audit_log")); got != "[DELETE|/v1/suppressions?entry=erased|ann]" {
+			b.Errorf("the audit log has %s", got)
 		}
 	})
 }
@@ -428,11 +495,21 @@ func TestKeeperKeepsTheMonth(t *testing.T) {
 		for _, name := range []string{users.MonthIn, users.MonthOut, users.ActiveDay} {
 			effect.Counts = append(effect.Counts, sluice.Count{Kind: sluice.KindSystem, Name: name, By: 1, TimeMillis: k.clock.Now().Add(-10 * aDay).UnixMilli()})
 		}
+		for i, age := range []time.Duration{10 * aDay, aDay} { // counts of mail go by hour
+			sent := aSend(i, "x")
+			sent.Tags = fmt.Sprint(age)
+			o := anOutcome(&sent, mail.SendWaiting, mail.SendSent, "", 1)
+			o.TimeMillis = k.clock.Now().Add(-age).UnixMilli()
+			effect.Sends, effect.Outcomes = append(effect.Sends, mail.StoredSend{Send: sent}), append(effect.Outcomes, mail.StoredOutcome{Outcome: o})
+		}
 		p, err := k.store.Prepare(effect)
 		b.must(err)
 		_, err = k.store.Apply(b.Context(), p)
 		b.must(err)
 		k.pass()
+		if left := fmt.Sprint(b.query("SELECT campaign FROM reactions")); left != "["+aDay.String()+"]" {
+			b.Errorf("counts of mail are left of %s", left)
+		}
 		rows, err := k.store.Series(b.Context(), store.SeriesQuery{Days: true, ToMillis: k.clock.Now().UnixMilli(), ByName: true, Limit: 9})
 		b.must(err)
 		if len(rows) != 2 || rows[0].Name != users.MonthIn || rows[1].Name != users.MonthOut {

@@ -39,6 +39,10 @@ func (t *storing) addOutcome(place sluice.Place, payload []byte) error {
 	}
 	end, lost := t.s.lostUpTo[place.Partition]
 	o.Restored = lost && !end.Before(place.Position)
+	bounce := ownBounce(o.Event, o.Reply)
+	if o.Event == sluice.EventBounced || bounce != silent {
+		o.Bounced = mail.BouncedKind(bounce)
+	}
 	t.effect.Outcomes = append(t.effect.Outcomes, o)
 	if o.Event == "" {
 		return nil
@@ -52,7 +56,7 @@ func (t *storing) addOutcome(place sluice.Place, payload []byte) error {
 		}.text(o.Metadata),
 	}
 	t.addMailEvent(place, e)
-	t.suppress(e, ownBounce(o.Event, o.Reply), place.Position)
+	t.suppress(e, bounce, place)
 	return nil
 }
 

@@ -34,6 +34,9 @@ type Spilled struct {
 	Kept       Retention
 	Clock      sluice.Clock
 	Log        *slog.Logger
+
+	// Said is what people have said since what a file of items has; nil: it is not asked.
+	Said Said
 }
 
 // Run replays what is found in the directory, until fetch ends. A file that
@@ -83,7 +86,11 @@ func (s *Spilled) Replay(ctx context.Context, path string, progress func(read, s
 			return nil
 		},
 	}
-	done, err := im.Run(ctx, r.Next, func(Imported) {
+	next := r.Next
+	if r.Header.Items {
+		im.Parse, im.Items, next = nil, s.items, s.unsaid(ctx, r.Next)
+	}
+	done, err := im.Run(ctx, next, func(Imported) {
 		if progress != nil {
 			progress(r.Bytes())
 		}

@@ -42,10 +42,10 @@ type Stats struct {
 	names    map[string]int64
 	lags     map[LagKey]Lag
 	failures map[string]Failure
-	stuck    map[LagKey]Failure // of single partitions
-	standing map[int]error
-	margins  map[int]time.Duration
-	kept     map[string]time.Duration // of lists
+	stuck    map[LagKey]Failure               // of single partitions
+	standing map[string]map[int]error         // by writer
+	margins  map[string]map[int]time.Duration // by writer
+	kept     map[string]time.Duration         // of lists
 }
 
 // LagKey names a follower's place.
@@ -111,7 +111,14 @@ func (s *Stats) setLag(follower string, partition int, position sluice.Position,
 		s.lags = make(map[LagKey]Lag)
 	}
 	s.lags[LagKey{follower, partition}] = Lag{Position: position, Seconds: max(0, behind.Seconds())}
-	delete(s.stuck, LagKey{follower, partition})
+}
+
+// stored is setLag of a writer of the store, whose partition gets on with that.
+func (s *Stats) stored(writer string, partition int, position sluice.Position, behind time.Duration) {
+	s.setLag(StoreRole, partition, position, behind)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.stuck, LagKey{writer, partition})
 }
 
 // beginList notes that a list is followed from now on.
@@ -160,11 +167,14 @@ func (s *Stats) Names() map[string]int64 {
 	return maps.Clone(s.names)
 }
 
-// setMargins notes how long back the logs keep what is applied, by partition.
-func (s *Stats) setMargins(covers map[int]time.Duration) {
+// setMargins notes how long back the logs of a writer keep what is applied, by partition.
+func (s *Stats) setMargins(writer string, covers map[int]time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.margins = covers
+	if s.margins == nil {
+		s.margins = make(map[string]map[int]time.Duration)
+	}
+	s.margins[writer] = covers
 }
 
 // Margins returns, for each partition that this process stores, how long back
@@ -172,7 +182,11 @@ func (s *Stats) setMargins(covers map[int]time.Duration) {
 func (s *Stats) Margins() map[int]time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maps.Clone(s.margins)
+	all := make(map[int]time.Duration)
+	for _, covers := range s.margins {
+		maps.Copy(all, covers)
+	}
+	return all
 }
 
 // setListMargin notes how long back a list keeps what is applied; below 0: it is

@@ -12,6 +12,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/journey"
+	"sluice/mail"
 	"sluice/store"
 	"sluice/user"
 	"sluice/user/users"
@@ -21,13 +22,18 @@ import (
 const StoreRole = "store"
 
 // StoreFollower stores the logs of the partitions whose lease this process
-// holds. It stores all of them in one transaction at a time, with one bulk load
-// and many cursors: a table takes one loader faster than two.
+// holds, or of its share of them (Writer). It stores all of them in one transaction
+// at a time, with one bulk load and many cursors: a table of a database that is near
+// takes one loader faster than two.
 type StoreFollower struct {
 	Logs   []*flow.Log // by partition
 	Leases *flow.Leases
 	Store  store.Store
-	Users  user.Store // the same store
+
+	// Writer is which of the process's Writers it is, from 0; of 1 or 0 it is alone.
+	Writer, Writers int
+
+	Users user.Store // the same store
 
 	// Journeys is the same store: which names journeys ask for. nil: no facts are written.
 	Journeys store.JourneyStore
@@ -48,6 +54,10 @@ type StoreFollower struct {
 	// is queued.
 	Queue Queue
 
+	// Reported is told of bounces and complaints that name a send, once they are stored.
+	// It must not block. nil: nobody wants to know.
+	Reported func([]mail.Report)
+
 	// MarginBytes is how much the logs may keep of what is applied, all together
 	// (margin.go).
 	MarginBytes int
@@ -62,6 +72,10 @@ type StoreFollower struct {
 	// forwarded has, by partition, the highest number of a forward that a log has
 	// seen when the session began (numbered).
 	forwarded map[int]int64
+
+	// stored has, by partition, what the last session that began knew to be stored
+	// (meanwhile). It belongs to the goroutine of Run.
+	stored map[int]sluice.Position
 
 	// registered are the names of which facts are written, read when the session began
 	// and when they turn out to have changed; nil: none were. reloads counts the sessions
@@ -97,20 +111,21 @@ type Queue interface {
 
 // Run follows the logs until fetch ends.
 func (s *StoreFollower) Run(fetch, work context.Context) {
-	flow.Follow(fetch, work, StoreRole, s.Log, s.Stats, s.session)
+	flow.Follow(fetch, work, s.Name(), s.Log, s.Stats, s.session)
 }
 
 // session waits for leases and follows their logs until they change.
 func (s *StoreFollower) session(fetch, work context.Context) error {
-	held, _ := s.Leases.Held(StoreRole)
-	s.Stats.holds(StoreRole, held)
+	share := flow.Share{Leases: s.Leases, Index: s.Writer, Of: s.Writers}
+	held, _ := share.Held(StoreRole)
+	s.Stats.holds(s.Name(), held)
 	if len(held) == 0 {
-		s.Stats.setStanding(nil)
-		s.Stats.setMargins(nil)
-		s.Leases.WaitForChange(fetch, StoreRole, held)
+		s.Stats.setStanding(s.Name(), nil)
+		s.Stats.setMargins(s.Name(), nil)
+		share.WaitForChange(fetch, StoreRole, held)
 		return nil
 	}
-	ctx, stop := s.Leases.While(fetch, StoreRole, held)
+	ctx, stop := share.While(fetch, StoreRole, held)
 	defer stop()
 	return s.follow(ctx, work, held)
 }
@@ -131,31 +146,53 @@ type storeUnit struct {
 	names     map[string]int64
 	moves     []store.Move
 	entries   map[int]flow.Stretch // applied with it, by partition
+	reported  []mail.Report
+}
+
+// entered is what a session begins with.
+type entered struct {
+	partitions []int
+	cursors    map[int]sluice.Position
+	logs       []*flow.Log // those without a gap
+	standing   []*flow.GapError
+}
+
+// enter reads of the database, and of Redis, what a session begins with.
+func (s *StoreFollower) enter(work context.Context, held map[int]*flow.Lease) (entered, error) {
+	e := entered{partitions: slices.Sorted(maps.Keys(held))}
+	var err error
+	if e.cursors, err = s.Store.Cursors(work, StoreRole, e.partitions); err != nil {
+		return e, fmt.Errorf("read cursors of %s: %w", StoreRole, err)
+	}
+	var logs []*flow.Log
+	for _, p := range e.partitions {
+		logs = append(logs, s.Logs[p])
+	}
+	if err := s.begin(work, logs, e.partitions); err != nil {
+		return e, err
+	}
+	if s.lostUpTo, err = s.Store.Cursors(work, flow.LostRowsFollower, e.partitions); err != nil {
+		return e, err
+	}
+	if err := s.readForwarded(work, e.partitions); err != nil {
+		return e, err
+	}
+	if e.logs, e.standing, err = s.withoutGaps(work, logs, e.cursors); err != nil {
+		return e, err
+	}
+	s.stored = make(map[int]sluice.Position)
+	for _, l := range e.logs {
+		s.stored[l.Partition()] = e.cursors[l.Partition()]
+	}
+	return e, nil
 }
 
 func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.Lease) error {
-	partitions := slices.Sorted(maps.Keys(held))
-	cursors, err := s.Store.Cursors(work, StoreRole, partitions)
+	e, err := s.enter(work, held)
 	if err != nil {
-		return fmt.Errorf("read cursors of %s: %w", StoreRole, err)
+		return s.meanwhile(fetch, held, err)
 	}
-	var logs []*flow.Log
-	for _, p := range partitions {
-		logs = append(logs, s.Logs[p])
-	}
-	if err := s.begin(work, logs, partitions); err != nil {
-		return err
-	}
-	if s.lostUpTo, err = s.Store.Cursors(work, flow.LostRowsFollower, partitions); err != nil {
-		return err
-	}
-	if err := s.readForwarded(work, partitions); err != nil {
-		return err
-	}
-	logs, standing, err := s.withoutGaps(work, logs, cursors)
-	if err != nil {
-		return err
-	}
+	partitions, cursors, logs, standing := e.partitions, e.cursors, e.logs, e.standing
 	fetch, stop := context.WithCancel(fetch)
 	defer stop()
 	if len(standing) > 0 && s.Gaps != nil {
@@ -238,7 +275,8 @@ func (s *StoreFollower) store(ctx context.Context, u *storeUnit, forwarder *forw
 	s.Stats.countNames(u.names)
 	s.Stats.countUsers(u)
 	for _, m := range u.moves {
-		s.Stats.setLag(StoreRole, m.Partition, m.To, now.Sub(time.UnixMilli(int64(m.To.Major))))
+		s.stored[m.Partition] = m.To
+		s.Stats.stored(s.Name(), m.Partition, m.To, now.Sub(time.UnixMilli(int64(m.To.Major))))
 	}
 	err := s.margins.applied(ctx, u.entries)
 	s.Stats.Trim.Observe(s.Clock.Now().Sub(now))
@@ -314,7 +352,7 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 		t.done()
 		t.effect.Stripe = slices.Min(slices.Collect(maps.Keys(held)))
 		s.Stats.Read.Observe(s.Clock.Now().Sub(t.began))
-		u := storeUnit{effect: &t.effect, updates: t.updates, many: len(t.updates), counted: t.counted, names: t.names, moves: t.effect.Moves, entries: t.entries}
+		u := storeUnit{effect: &t.effect, updates: t.updates, many: len(t.updates), counted: t.counted, names: t.names, moves: t.effect.Moves, entries: t.entries, reported: t.reported}
 		t.updates, t.keys = nil, nil // the effect keeps the rest of t
 		if len(u.updates) == 0 {
 			if u.prepared, err = prepare(s.Store, s.Stats, &t.effect); err != nil {
@@ -432,6 +470,8 @@ type storing struct {
 	began   time.Time // when its first batches came
 
 	entries map[int]flow.Stretch // of the batches added, by partition
+
+	reported []mail.Report
 }
 
 func newStoring(s *StoreFollower) *storing {
@@ -447,8 +487,9 @@ func (t *storing) addFact(f store.Fact) {
 }
 
 func (t *storing) full() bool {
-	return len(t.effect.Events)+len(t.effect.Outcomes)+len(t.effect.Facts)+len(t.effect.Reactions)+len(t.effect.Dead)+len(t.counts) >= flushRows || t.bytes >= 4*flushBytes ||
-		len(t.updates) >= flushUpdates || len(t.keys) >= flushUsers
+	s := t.s
+	return len(t.effect.Events)+len(t.effect.Outcomes)+len(t.effect.Facts)+len(t.effect.Reactions)+len(t.effect.Dead)+len(t.counts) >= s.flush(flushRows) ||
+		t.bytes >= s.flush(4*flushBytes) || len(t.updates) >= s.flush(flushUpdates) || len(t.keys) >= s.flush(flushUsers)
 }
 
 // onlyCounts reports whether nothing but counts has come.
@@ -504,7 +545,9 @@ func (t *storing) add(b *flow.Batch, cursors map[int]sluice.Position) {
 // count adds a count to those of its hour.
 func (t *storing) count(c sluice.Count) {
 	by := c.By
-	c.By, c.TimeMillis = 0, c.TimeMillis-c.TimeMillis%time.Hour.Milliseconds()
+	if c.By = 0; c.Quarter() == 0 {
+		c.TimeMillis -= c.TimeMillis % time.Hour.Milliseconds()
+	}
 	t.counts[c] = sluice.AddCount(t.counts[c], by)
 }
 

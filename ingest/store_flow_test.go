@@ -44,8 +44,8 @@ func (b *bed) storedNames() string {
 	return strings.Join(b.query("SELECT name FROM events ORDER BY part, pos_major, pos_minor, item"), " ")
 }
 
-// Counts of a transaction are added up by hour; one that can never be stored
-// is kept, and holds up nothing.
+// Counts of a transaction are added up by hour, those of a quarter of an hour apart;
+// one that can never be stored is kept, and holds up nothing.
 func TestStoreCounts(t *testing.T) {
 	onEach(t, func(b *bed) {
 		hour := time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC).UnixMilli()
@@ -62,20 +62,20 @@ func TestStoreCounts(t *testing.T) {
 		bad := count("shop", "\xff", hour, 1)
 		e := newEngine(b, setup{})
 		e.write(0, "test", batch(count("shop", "open", hour, 2), count("shop", "open", hour+3599999, 3), bad), batch(count("shop", "click", hour, 1)))
-		e.write(1, "test", batch(count("shop", "open", hour+1, 10), count("shop", "open", hour+3600000, 1)))
+		e.write(1, "test", batch(count("shop", "open", hour+2, 10), count("shop", "open", sluice.RoundCountTime(hour+2), 20), count("shop", "open", hour+3600000, 1)))
 		e.run()
 		b.eventually("all is counted", func() bool {
 			sum := b.query("SELECT COALESCE(SUM(count), 0) FROM series_hours")
-			return len(sum) == 1 && sum[0] == "17"
+			return len(sum) == 1 && sum[0] == "37"
 		})
 		letters := b.letters(e.store)
 		e.stop()
 		if _, ok := letters[string(sluice.AppendCount(nil, &bad))]; !ok {
 			b.Errorf("dead letters: %v", letters)
 		}
-		rows := b.query("SELECT name FROM series_hours ORDER BY bucket, name")
-		sums := b.query("SELECT count FROM series_hours ORDER BY bucket, name")
-		if got := strings.Join(rows, " ") + " " + strings.Join(sums, " "); got != "click open open 1 15 1" {
+		rows := b.query("SELECT name FROM series_hours ORDER BY bucket, name, stripe")
+		sums := b.query("SELECT count FROM series_hours ORDER BY bucket, name, stripe")
+		if got := strings.Join(rows, " ") + " " + strings.Join(sums, " "); got != "click open open open 1 15 20 1" {
 			b.Errorf("series: %s", got)
 		}
 	})

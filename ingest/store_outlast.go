@@ -3,9 +3,11 @@ package ingest
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"sluice"
+	"sluice/flow"
 	"sluice/store"
 )
 
@@ -27,8 +29,10 @@ const (
 // and its reading half queues what comes, while one transaction waits here. What
 // that transaction had done is not known: the next session reads it in the cursors.
 //
-// The price. If Redis fails too meanwhile, the reading half has ended, and mail waits in
-// the logs until the database is back.
+// A database that goes away may answer once more behind the error: a server that
+// stops ends its connections one after the other. Then the session ends, and the next
+// one cannot begin. Redis may fail too, which ends the reading half. So meanwhile does
+// the same for a session that cannot begin.
 func (s *StoreFollower) outlast(fetch context.Context, partition int, failed error) error {
 	if failed == nil || errors.Is(failed, sluice.ErrConflict) || errors.Is(failed, store.ErrPublished) {
 		return failed // the database has answered
@@ -38,15 +42,54 @@ func (s *StoreFollower) outlast(fetch context.Context, partition int, failed err
 		if err == nil || fetch.Err() != nil {
 			return failed
 		}
-		s.Stats.Failed(StoreRole, errors.Join(failed, err), s.Clock.Now())
+		s.Stats.Failed(s.Name(), errors.Join(failed, err), s.Clock.Now())
 		if err.Error() != told {
 			told = err.Error()
-			s.Log.Warn("the database does not answer: what the logs have waits to be stored, and mail is still queued", "follower", StoreRole, "failed", failed, "error", err)
+			s.Log.Warn("the database does not answer: what the logs have waits to be stored, and mail is still queued", "follower", s.Name(), "failed", failed, "error", err)
 		}
 		if sluice.Pause(fetch, sluice.Rest(time.Now(), outlastEvery)) != nil {
 			return failed
 		}
 	}
+}
+
+// meanwhile returns failed, the error of a session that could not begin, when the
+// database answers again or the session is to end. Until then mail is queued from the
+// logs that an earlier session of this process has read, without a gap: that one had
+// raised them, and has said what of them is stored. What the lanes have is left out by
+// their own cursors, which are in Redis. Of logs that no session here has read nothing is known, so
+// their mail waits.
+func (s *StoreFollower) meanwhile(fetch context.Context, held map[int]*flow.Lease, failed error) error {
+	var logs []*flow.Log
+	var partitions []int
+	reading := make(map[int]*ahead) // by partition, each of one goroutine
+	for p, lease := range held {
+		if after, known := s.stored[p]; known {
+			logs, partitions = append(logs, s.Logs[p]), append(partitions, p)
+			reading[p] = &ahead{store: s, log: s.Logs[p], lease: lease, after: after}
+		}
+	}
+	if s.Queue == nil || len(logs) == 0 {
+		return failed
+	}
+	if err := s.Queue.Begin(fetch, partitions); err != nil {
+		return errors.Join(failed, err)
+	}
+	ctx, stop := context.WithCancel(fetch)
+	defer stop()
+	pulled := make(chan error, 1)
+	go func() { // ends with ctx
+		pulled <- flow.Pull(ctx, logs, maps.Clone(s.stored), func(b []flow.Batch) error {
+			return reading[b[0].Partition].queue(ctx, b)
+		})
+		stop()
+	}()
+	err := s.outlast(ctx, partitions[0], failed)
+	stop()
+	if ended := <-pulled; fetch.Err() == nil && !errors.Is(ended, context.Canceled) {
+		err = errors.Join(err, ended)
+	}
+	return err
 }
 
 // answers returns nil if the database reads a cursor, and else why it does not.

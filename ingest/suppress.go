@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/lib/jsonscan"
 	"sluice/mail"
 	"sluice/user/profile"
 )
@@ -30,10 +31,14 @@ import (
 // further attempt of a deferred mail that may yet arrive is none: otherwise a
 // receiver that greylists would be suppressed.
 //
+// A complaint that may be of one of several recipients is held against none of them.
+// SES names all of a mail to a domain, as receivers hide which one it was.
+//
 // A complaint is about all mail: a receiver that judges our mail by it does not
 // tell classes apart. An unsubscribe is about marketing, of the app that the
 // event names.
-func (t *storing) suppress(e *sluice.Event, bounce verdict, accepted sluice.Position) {
+func (t *storing) suppress(e *sluice.Event, bounce verdict, place sluice.Place) {
+	accepted := place.Position
 	at := min(e.TimeMillis, int64(min(accepted.Major, sluice.MaxEventTimeMillis)))
 	own := e.Origin == sluice.OriginOwn || e.Origin == sluice.OriginOwnRepeat
 	if own {
@@ -42,6 +47,9 @@ func (t *storing) suppress(e *sluice.Event, bounce verdict, accepted sluice.Posi
 	s := mail.Suppression{TimeMillis: at, Source: "event"}
 	switch e.Name {
 	case sluice.EventComplained:
+		if oneOfSeveral(e) {
+			return
+		}
 		if s.Reason = mail.SuppressComplaint; e.Origin == sluice.OriginOther {
 			s.Scope = mail.ScopeMarketing
 		}
@@ -75,6 +83,7 @@ func (t *storing) suppress(e *sluice.Event, bounce verdict, accepted sluice.Posi
 	}
 	s.Entry, s.App, s.Source = strings.Clone(s.Entry), strings.Clone(s.App), strings.Clone(s.Source) // they may share the memory of a batch
 	t.addSuppression(s)
+	t.consent(e, &s, place)
 	if s.Removed { // bounces before somebody has asked for mail again say nothing about now
 		s.Scope, s.App, s.TimeMillis = mail.ScopeAll, "", at
 		for _, s.Reason = range []mail.SuppressReason{mail.SuppressHardBounce, mail.SuppressSoftBounces} {
@@ -83,15 +92,48 @@ func (t *storing) suppress(e *sluice.Event, bounce verdict, accepted sluice.Posi
 	}
 }
 
-// suppressReported is suppress for an event that was reported to us: by a list, by
-// /v1/events, by our pages.
-func (t *storing) suppressReported(e *sluice.Event, accepted sluice.Position) {
-	bounce := silent
-	if e.Name == sluice.EventBounced || e.Name == sluice.EventFailed {
-		bounce = bounceOf(e)
+// oneOfSeveral reports whether a complaint is of one of several people, nobody knows which
+// (package track/hook, AppendElement).
+func oneOfSeveral(e *sluice.Event) bool {
+	if !strings.Contains(e.Properties, `"one_of"`) {
+		return false
 	}
-	t.suppress(e, bounce, accepted)
+	for m := jsonscan.Read(e.Properties); m.Next(); {
+		if m.Key == "one_of" && m.Value.Kind == jsonscan.Number {
+			return m.Value.Raw != "1"
+		}
+	}
+	return false
 }
+
+// addReported adds what a mail event says that was reported to us: by a list, by
+// /v1/events, by a webhook, by our pages.
+func (t *storing) addReported(e *sluice.Event, place sluice.Place) {
+	f, bounce := bounceFacts{address: e.Email}, silent
+	if e.Name == sluice.EventBounced || e.Name == sluice.EventFailed {
+		bounce = f.of(e)
+	}
+	t.suppress(e, bounce, place)
+	if r, ok := reactionOf(e, &f, place); ok {
+		t.effect.Reactions = append(t.effect.Reactions, r)
+	}
+	if !f.returned(e) && e.Name != sluice.EventComplained || t.s.Reported == nil || len(t.reported) == maxReported {
+		return
+	}
+	var named mail.Reaction
+	if readNamed(e, &named) {
+		key := named.SendKey
+		key.Message = strings.Clone(key.Message) // it may share the memory of a batch
+		r := mail.Report{SendKey: key, Complaint: e.Name == sluice.EventComplained, TimeMillis: e.TimeMillis}
+		if !r.Complaint {
+			r.Class = f.class()
+		}
+		t.reported = append(t.reported, r)
+	}
+}
+
+// maxReported bounds the reports of a transaction that are told (StoreFollower.Reported).
+const maxReported = 10_000
 
 func (t *storing) addSuppression(s mail.Suppression) {
 	switch {

@@ -2,12 +2,16 @@ package ingest_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"sluice"
+	"sluice/ingest"
 	"sluice/mail"
+	"sluice/user"
+	"sluice/user/profile"
 )
 
 // A mail event that suppresses an address takes effect with the event. A
@@ -103,6 +107,16 @@ func TestStoreConsent(t *testing.T) {
 	onEach(t, func(b *bed) {
 		now := time.Now().UnixMilli()
 		e := newEngine(b, setup{})
+		for n := range cases { // somebody has each address, at home wherever the name says
+			key := user.Key{Kind: user.KeyExternal, Name: fmt.Sprint("u-", n)}
+			e.write(key.Partition(testPartitions), key.Name, user.AppendUpdate(sluice.NewBatch(0), &user.Update{
+				Op: user.OpAttributes, Key: key, TimeMillis: now - 120*minute, Body: fmt.Sprintf(`{"email":"case%d@example.com"}`, n)}))
+		}
+		e.run()
+		all := &ingest.Applied{Store: e.store, Users: e.store.(user.Store), Logs: e.logs}
+		b.must(all.All(b.Context()))
+		e.stop()
+		e = newEngine(b, setup{})
 		most := 0
 		for _, c := range cases {
 			most = max(most, len(c.said))
@@ -114,6 +128,9 @@ func TestStoreConsent(t *testing.T) {
 					x := c.said[i]
 					batch = sluice.AppendEvent(batch, &sluice.Event{Kind: sluice.KindMail, Origin: x.origin, Name: x.name,
 						Email: fmt.Sprintf("case%d@example.com", n), TimeMillis: now + x.at*minute})
+					if x.origin == own || x.origin == again {
+						e.saysOnOurPages(i, fmt.Sprintf("case%d@example.com", n), x.name, now+x.at*minute)
+					}
 				}
 			}
 			e.write(1, fmt.Sprint("test", i), batch)
@@ -123,7 +140,17 @@ func TestStoreConsent(t *testing.T) {
 		e.write(1, "last", sluice.AppendEvent(sluice.NewBatch(0), &sluice.Event{Kind: sluice.KindMail, Name: sluice.EventOpened, TimeMillis: now}))
 		e.run()
 		b.eventually("all is stored", func() bool { return len(b.query("SELECT name FROM events WHERE name = 'opened'")) == 1 })
+		for range 3 { // an update goes to the address, from there to the user
+			all = &ingest.Applied{Store: e.store, Users: e.store.(user.Store), Logs: e.logs}
+			b.must(all.All(b.Context()))
+			b.eventually("nothing is on its way", func() bool { return b.count("forwards") == 0 })
+		}
 		e.stop()
+		for n, c := range cases {
+			if got, want := b.emailState(fmt.Sprint("u-", n)) == "unsubscribed", c.want != ""; got != want {
+				b.Errorf("%s: the profile is unsubscribed: %v, want %v", c.what, got, want)
+			}
+		}
 		for n, c := range cases {
 			got := strings.ReplaceAll(strings.Join(b.query(fmt.Sprintf("SELECT reason, scope FROM suppressions WHERE removed = 0 AND entry = 'case%d@example.com'", n)), "; "), "|", " ")
 			if want := strings.Replace(c.want, "unsubscribe", "unsubscribe marketing", 1); got != want {
@@ -135,6 +162,68 @@ func TestStoreConsent(t *testing.T) {
 			if len(rows) != want {
 				b.Errorf("%s: %d rows of unsubscribed, want %d", cases[n].what, len(rows), want)
 			}
+		}
+	})
+}
+
+// saysOnOurPages writes what our pages write beside their event: of a link to unsubscribe,
+// or of a confirmation.
+func (e *engine) saysOnOurPages(step int, address, event string, millis int64) {
+	key := user.Key{Kind: user.KeyEmail, Name: address}
+	u := user.Update{Op: user.OpSubscribe, Key: key, TimeMillis: millis, Body: "unsubscribed"}
+	if event == sluice.EventSubscribed {
+		u.Op, u.Body = user.OpAttributes, `{"email_subscribe":"opted_in"}`
+	}
+	e.write(key.Partition(testPartitions), fmt.Sprint("pages", step, address), user.AppendUpdate(sluice.NewBatch(0), &u))
+}
+
+// emailState is what the profile of an external id says about mail.
+func (b *bed) emailState(id string) string {
+	b.Helper()
+	text := b.query("SELECT profile FROM users WHERE profile LIKE ?", `%"external_id":"`+id+`"%`)
+	if len(text) != 1 {
+		b.Fatalf("%d users have the id %s", len(text), id)
+	}
+	p, err := profile.Parse(text[0])
+	b.must(err)
+	return p.EmailState()
+}
+
+// Of an address that nobody has a report is remembered, if who makes it is trusted with
+// consent. What is about one app, or of one of several, changes no profile.
+func TestReportsOfNobody(t *testing.T) {
+	onEach(t, func(b *bed) {
+		e := newEngine(b, setup{})
+		now := time.Now().UnixMilli()
+		batch := sluice.NewBatch(0)
+		for _, x := range []sluice.Event{
+			{Name: sluice.EventUnsubscribed, Origin: sluice.OriginTrusted, Email: "trusted@example.com"},
+			{Name: sluice.EventComplained, Origin: sluice.OriginTrusted, Email: "spam@example.com", App: "shop"},
+			{Name: sluice.EventUnsubscribed, Origin: sluice.OriginOther, Email: "other@example.com"},
+			{Name: sluice.EventUnsubscribed, Origin: sluice.OriginTrusted, Email: "app@example.com", App: "shop"},
+			{Name: sluice.EventComplained, Origin: sluice.OriginTrusted, Email: "several@example.com", Properties: `{"one_of":2}`},
+			{Name: sluice.EventSubscribed, Origin: sluice.OriginOther, Email: "in@example.com"},
+			{Name: sluice.EventOpened, Email: "last@example.com"},
+		} {
+			x.Kind, x.TimeMillis = sluice.KindMail, now
+			batch = sluice.AppendEvent(batch, &x)
+		}
+		e.write(1, "test", batch)
+		e.run()
+		b.eventually("all is stored", func() bool { return len(b.query("SELECT name FROM events WHERE name = 'opened'")) == 1 })
+		all := &ingest.Applied{Store: e.store, Users: e.store.(user.Store), Logs: e.logs}
+		b.eventually("nothing is on its way", func() bool { return b.count("forwards") == 0 })
+		b.must(all.All(b.Context()))
+		e.stop()
+		var got []string
+		for _, text := range b.query("SELECT profile FROM users") {
+			p, err := profile.Parse(text)
+			b.must(err)
+			got = append(got, p.Fields.Get("email")+" "+p.EmailState())
+		}
+		slices.Sort(got)
+		if want := `"spam@example.com" unsubscribed, "trusted@example.com" unsubscribed`; strings.Join(got, ", ") != want {
+			b.Errorf("users: %s, want %s", got, want)
 		}
 	})
 }

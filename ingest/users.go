@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
@@ -15,6 +16,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/lib/faults"
+	"sluice/mail"
 	"sluice/store"
 	"sluice/user"
 	"sluice/user/users"
@@ -81,17 +83,17 @@ func (u *storeUnit) again() bool {
 // large unit are kept only where journeys are in use: else their memory would be needed
 // for the first publish alone, which ends the session.
 func (s *StoreFollower) commit(ctx context.Context, u *storeUnit) (err error) {
-	if u.effect.Reactions, err = s.withoutRepeats(ctx, u.effect.Reactions); err != nil {
-		return err
-	}
 	for reloads := 0; ; reloads++ {
 		if err := s.resolve(ctx, u); err != nil {
 			return err
 		}
 		u.effect.Published, u.effect.MailNames = s.registered.Published(), s.registered.Names()
 		u.effect.FactsUpTo, u.effect.Forwarded = s.factsUpTo(u.moves), s.forwarded
-		done, err := apply(ctx, s.Store, s.Stats, StoreRole, u.prepared)
+		done, err := apply(ctx, s.Store, s.Stats, s.Name(), u.prepared)
 		u.forwarded = done.Forwarded > 0
+		if err == nil && len(u.reported) > 0 {
+			s.Reported(u.reported)
+		}
 		if !errors.Is(err, store.ErrPublished) || reloads == maxReloads || !u.again() {
 			return err
 		}
@@ -226,8 +228,15 @@ func forwardNumber(seq string) (int64, error) {
 	return strconv.ParseInt(seq, 10, 64)
 }
 
-// Bounds of what is forwarded at once.
-const forwardRows = 512
+const (
+	// forwardRows bounds what is forwarded at once.
+	forwardRows = 512
+
+	// lateMillis is for how long a row of a partition to itself waits, and lateEvery
+	// how often it is looked for such rows.
+	lateMillis = mail.ClicksWindowMillis
+	lateEvery  = time.Second
+)
 
 // forwarder brings what the store has for the logs of other partitions there.
 //
@@ -238,12 +247,14 @@ const forwardRows = 512
 type forwarder struct {
 	logs  []*flow.Log
 	users user.Store
+	clock sluice.Clock
 	wake  chan []int    // partitions that have rows
 	ended chan struct{} // closed when run has ended: nobody reads wake any more
+	late  map[int]int64 // of run: until when, in ms, a partition may have rows to itself
 }
 
 func newForwarder(s *StoreFollower) *forwarder {
-	return &forwarder{logs: s.Logs, users: s.Users, wake: make(chan []int, 1), ended: make(chan struct{})}
+	return &forwarder{logs: s.Logs, users: s.Users, clock: s.Clock, wake: make(chan []int, 1), ended: make(chan struct{}), late: make(map[int]int64)}
 }
 
 // tell says that partitions have rows. It waits while the forwarder is two
@@ -278,23 +289,40 @@ func (f *forwarder) tell(ctx context.Context, u *storeUnit) error {
 // run forwards until ctx ends, at first what an earlier session has left.
 func (f *forwarder) run(ctx context.Context, partitions []int) error {
 	defer close(f.ended)
+	tick := time.NewTicker(lateEvery)
+	defer tick.Stop()
+	told := partitions
 	for {
+		now := f.clock.Now().UnixMilli()
+		for _, p := range told {
+			f.late[p] = now + lateMillis + 2*lateEvery.Milliseconds()
+		}
 		for _, p := range partitions {
-			if err := f.drain(ctx, p); err != nil {
+			if err := f.drain(ctx, p, now-lateMillis); err != nil {
 				return fmt.Errorf("forward updates of users from partition %d: %w", p, err)
 			}
 		}
 		select {
 		case partitions = <-f.wake:
+			told = partitions
+		case <-tick.C:
+			partitions, told = f.lates(now), nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-func (f *forwarder) drain(ctx context.Context, partition int) error {
+// lates returns the partitions that may have rows to themselves: clicks to be judged
+// (store/sqlstore/reactions.go). They leave when they are lateMillis old.
+func (f *forwarder) lates(now int64) []int {
+	maps.DeleteFunc(f.late, func(_ int, until int64) bool { return until < now })
+	return slices.Sorted(maps.Keys(f.late))
+}
+
+func (f *forwarder) drain(ctx context.Context, partition int, ownBefore int64) error {
 	for {
-		rows, err := f.users.Forwards(ctx, partition, forwardRows)
+		rows, err := f.users.Forwards(ctx, partition, ownBefore, forwardRows)
 		if err != nil || len(rows) == 0 {
 			return err
 		}

@@ -3,6 +3,7 @@ package journey
 import (
 	"encoding/hex"
 	"encoding/json"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -22,6 +23,22 @@ func TestRecordBytes(t *testing.T) {
 	for s := StateNone; s <= StateControl; s++ {
 		if s.String() == "unknown" {
 			t.Errorf("state %d has no word", s)
+		}
+	}
+}
+
+// What is read of a record alone is what the whole record says.
+func TestSketchOf(t *testing.T) {
+	for state := StateNone; state <= StateControl+1; state++ {
+		for _, due := range []uint32{0, 1, 1 << 31} {
+			r := Record{State: state, Version: 7, Due: due, Former: 3, Step: 9}
+			want := Sketch{Inside: r.Inside() || state > StateControl, Version: 7, Due: math.MaxUint32}
+			if r.Waits() {
+				want.Due = due
+			}
+			if got := SketchOf(r.Append(nil)); got != want {
+				t.Errorf("%+v: %+v, want %+v", r, got, want)
+			}
 		}
 	}
 }

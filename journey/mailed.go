@@ -24,6 +24,12 @@ func MailCountName(id, step string, event MailEvent) string {
 	return "journey/" + id + "/" + step + "/" + what
 }
 
+// MailRawName is MailCountName of mails that were opened or clicked by anybody,
+// machines included.
+func MailRawName(id, step string, event MailEvent) string {
+	return MailCountName(id, step, event) + "_raw"
+}
+
 // Text returns the mail as the body of a fact.
 func (m *Mailed) Text() string {
 	var b bytes.Buffer

@@ -3,6 +3,7 @@ package journey
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // Record is where a person stands in a journey, in RecordBytes bytes. Package flow keeps
@@ -137,6 +138,24 @@ func (r *Record) Inside() bool { return r.State == StateInside || r.State == Sta
 // Waits reports whether the person is to be looked at when Due comes.
 func (r *Record) Waits() bool {
 	return r.Due != 0 && r.Inside()
+}
+
+// Sketch is what is asked of all records of a block: of one in which nobody waits, or that a
+// newer program has written, Due is behind all times.
+type Sketch struct {
+	Inside  bool // as Record.Inside; of a newer program's record always
+	Version uint8
+	Due     uint32
+}
+
+// SketchOf reads it from a record's bytes, RecordBytes of them.
+func SketchOf(b []byte) Sketch {
+	state := State(b[2] & (1<<stateBits - 1))
+	s := Sketch{Inside: state == StateInside || state == StateWatching || state > StateControl, Version: b[3], Due: math.MaxUint32}
+	if due := binary.LittleEndian.Uint32(b[4:]); due != 0 && s.Inside && state <= StateControl {
+		s.Due = due
+	}
+	return s
 }
 
 // Append appends the record's bytes.

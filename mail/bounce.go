@@ -133,3 +133,51 @@ func digitsOf(s string) (n int) {
 	}
 	return n
 }
+
+// Refusal is what somebody else says of a mail that came back: a provider by a webhook,
+// or a producer by an event.
+type Refusal struct {
+	Code string // the enhanced code (RFC 3463), or ""
+	Text string // the rest of the reply, or ""; words of it tell a block
+	Bare bool   // there is a reply, of three digits without an enhanced code
+
+	Said    BounceClass // what their word for it means: hard or soft; else it means nothing
+	General bool        // SES's subtype: of a soft bounce it may be the answer of an absent person
+	About   bool        // it is about the message, its sender, or a full mailbox
+	Blocked bool        // it is about the sender, unless the code says more
+	Final   bool        // nobody tries again, for whatever reason
+}
+
+// Class judges a refusal. A code about the sender, the message or a full mailbox comes
+// before their word, and that before any other code. A word for hard does not count with
+// a code of class 4. What says neither is soft, as five days of it suppress and one does
+// not. But a reply of three digits alone says nothing: most such refusals are about the
+// sender.
+func (r *Refusal) Class() BounceClass {
+	if c := r.class(); c != BounceOther || !r.Blocked {
+		return c
+	}
+	return BounceBlock
+}
+
+func (r *Refusal) class() BounceClass {
+	judged := BounceClassOf(r.Code, r.Text)
+	temporary := strings.HasPrefix(r.Code, "4")
+	switch {
+	case r.About || NotOfAddress(r.Code):
+		return min(judged, BounceBlock)
+	case r.Blocked:
+		return min(judged, BounceSoft)
+	case r.Said == BounceSoft && r.General && r.Code == "":
+		return BounceOther
+	case r.Said == BounceHard && temporary:
+		return judged
+	case r.Said == BounceHard || r.Said == BounceSoft:
+		return r.Said
+	case r.Final && !temporary:
+		return max(judged, BounceSoft)
+	case r.Code != "" || r.Bare || judged == BounceBlock:
+		return judged
+	}
+	return BounceSoft
+}

@@ -125,6 +125,9 @@ type StoredOutcome struct {
 	// Restored: the row of its send may be lost, since the database has gone back; it
 	// gets one then.
 	Restored bool
+
+	// Bounced is as which kind of bounce the mail counts if it has failed; 0: it is none.
+	Bounced ReactionKind
 }
 
 // NewSendRow returns the row of a send that was accepted.
@@ -213,6 +216,17 @@ func (r *SendRow) Knows(o *Outcome) (recorded, tooLate bool) {
 	text := line.text()
 	tooLate = strings.Contains(r.Life, late(text))
 	return tooLate || strings.Contains(r.Life, text), tooLate
+}
+
+// Tells reports whether the row's life has a line with a reason.
+func (r *SendRow) Tells(reason string) bool {
+	for line := range strings.Lines(r.Life) {
+		var l lifeLine
+		if json.Unmarshal([]byte(line), &l) == nil && l.Reason == reason {
+			return true
+		}
+	}
+	return false
 }
 
 // Record records an outcome in its row. Of who was erased it records what a server

@@ -380,6 +380,9 @@ type SendStore interface {
 	// UserSends lists the sends with a user.ID, newest first, at most limit, of those
 	// before one; the zero SendKey: from the newest.
 	UserSends(ctx context.Context, user user.ID, before SendKey, limit int) ([]SendRow, error)
+
+	// NewestSends is UserSends of all sends.
+	NewestSends(ctx context.Context, before SendKey, limit int) ([]SendRow, error)
 }
 
 // Body is a message's content that does not travel inside its sends.
@@ -425,9 +428,9 @@ type SendRow struct {
 	Occurrence             int
 	IgnoresCaps            bool
 
-	// When it was opened and clicked first, in ms; 0: never. FirstHumanOpenMillis is of
-	// opens that are not those of a machine.
-	FirstOpenMillis, FirstHumanOpenMillis, FirstClickMillis int64
+	// When it was opened and clicked first, in ms; 0: never. The human ones are of a
+	// person, as far as is known (Reaction).
+	FirstOpenMillis, FirstHumanOpenMillis, FirstClickMillis, FirstHumanClickMillis int64
 }
 
 // RouteDayStore knows how many mails a route attempted on a day.

@@ -39,6 +39,8 @@ type Envelope struct {
 	From string // empty: the null reverse-path
 	To   string
 
+	Partition int // whose lane it waited in, for a return path that names the send
+
 	// Content is the whole message, ready to go: RFC 5322, CRLF, no bare CR or
 	// LF, no line above 998 octets unless it is 8-bit MIME that allows none.
 	Content []byte

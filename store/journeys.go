@@ -18,6 +18,9 @@ const (
 	// MaxJourneys bounds how many there are, archived ones included.
 	MaxJourneys = 1000
 
+	// MaxHoldBytes bounds the reason why one stands.
+	MaxHoldBytes = 255
+
 	// MaxVersionsInUse bounds the versions of a journey that are in use, and
 	// MaxVersions those that there ever were.
 	MaxVersionsInUse = 255
@@ -42,8 +45,9 @@ type Journey struct {
 	CreatedMillis int64
 	UpdatedMillis int64
 
-	// Hold is why it stands, paused, until an operator decides: a restore has paused it.
-	// Empty: it does not. Any other status takes it away.
+	// Hold is why it stands, paused, until an operator decides: a restore has paused it, or
+	// too much of its mail came back. Empty: it does not. Any other status takes it away.
+	// HoldJourneys and PutStatus alone write it.
 	Hold string
 
 	// SkipUntilMillis is when it was resumed last without the messages that were due by
@@ -88,7 +92,8 @@ type JourneyStore interface {
 	// ErrConflict if the revision is another than j's; it raises that by one.
 	PutJourney(ctx context.Context, j Journey) error
 
-	// PutStatus does what PutJourney does, writes SkipUntilMillis and raises the publish
+	// PutStatus does what PutJourney does, writes SkipUntilMillis and, of one that is
+	// paused, Hold, MaxHoldBytes of it, and raises the publish
 	// number, all in one transaction, and returns that number. A process that moves people looks at the
 	// number, and so learns of the new status.
 	PutStatus(ctx context.Context, j Journey) (published int64, err error)
@@ -118,8 +123,10 @@ type JourneyStore interface {
 	// number.
 	HoldJourneys(ctx context.Context, why string) error
 
-	// Held counts the journeys with a Hold.
+	// Held counts the journeys with a Hold. HeldJourneys returns why each stands, by its
+	// id, MaxJourneys at most.
 	Held(ctx context.Context) (int64, error)
+	HeldJourneys(ctx context.Context) (map[string]string, error)
 
 	// Published returns the publish number; 0: nothing was ever published.
 	Published(ctx context.Context) (int64, error)

@@ -31,10 +31,25 @@ type KeepStore interface {
 	// is toMillis when all are deleted.
 	DeleteEvents(ctx context.Context, kind sluice.EventKind, fromMillis, toMillis int64) (deleted int, reachedMillis int64, err error)
 
+	// ForgetAddresses takes the members "ip" and "user_agent" out of the properties of
+	// the oldest mail events opened and clicked in a half-open range of time, of some
+	// thousand mail events at most. Of a URL there, "url" or "click_url", it cuts query or
+	// path off if they name a mail address. Before the time reached none has them; that
+	// is toMillis when all are done.
+	ForgetAddresses(ctx context.Context, fromMillis, toMillis int64) (changed int, reachedMillis int64, err error)
+
+	// DropEnded removes sessions and links of accounts that ended before a time, and
+	// entries of the audit log before an id.
+	DropEnded(ctx context.Context, nowMillis int64, auditBefore string) error
+
 	// DeleteSeries deletes the hours or, if days is true, the days of the series
 	// that begin before a moment, in several transactions. Those of kind system
 	// with one of the names given stay.
 	DeleteSeries(ctx context.Context, days bool, beforeMillis int64, staying ...string) (deleted int, err error)
+
+	// DeleteReactions deletes the counts of what mail sent and got back of the oldest hour
+	// that begins before a moment. more: there may be others.
+	DeleteReactions(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error)
 
 	// DeleteDeadLetters deletes some hundreds at most of those that were found
 	// before a moment. more: there are others.
@@ -80,6 +95,13 @@ type KeepStore interface {
 	// written.
 	EraseSoftBounces(ctx context.Context, names []Erasure) (erased int, err error)
 
+	// EraseAudit takes those who are named, MaxErasures at most, out of some thousand
+	// entries of the audit log, behind one: of an entry whose path or detail names one,
+	// the detail goes, and of the path what names somebody. Entries that were made later
+	// than ErasureMarginMillis after a name was written stay. next is where to go on;
+	// empty: there are no more entries.
+	EraseAudit(ctx context.Context, names []Erasure, afterID string) (erased int, next string, err error)
+
 	// DeleteContexts deletes what people entered journeys with who left them before a
 	// moment, some thousands at most. more: there are others.
 	DeleteContexts(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error)
@@ -93,6 +115,11 @@ type KeepStore interface {
 	DeadLetters(ctx context.Context, after int64, limit int) ([]sluice.DeadLetter, error)
 	DeadLetter(ctx context.Context, id int64) (sluice.DeadLetter, error)
 	DropDeadLetter(ctx context.Context, id int64) error
+
+	// DeleteLinks deletes the targets of links that no mail has used since a moment, of
+	// some thousand at most, in the order of their hashes after one. next is where to go
+	// on; empty: none is left.
+	DeleteLinks(ctx context.Context, afterHash string, beforeMillis int64) (deleted int, next string, err error)
 
 	// Erased removes names that were not written again since a moment.
 	Erased(ctx context.Context, names []Erasure, beforeMillis int64) error

@@ -29,6 +29,10 @@ type SeriesQuery struct {
 	// begins.
 	Whole bool
 
+	// Quarters tells the quarters of an hour apart where they are known
+	// (SeriesRow.Quarter); for hours alone.
+	Quarters bool
+
 	// What is told apart; the others are added up, and empty in the rows.
 	ByApp, ByName, ByKind bool
 
@@ -40,6 +44,10 @@ type SeriesRow struct {
 	Millis          int64
 	App, Name, Kind string
 	Count           int64
+
+	// Quarter is the quarter of the hour, from 1; 0: all of the hour, of which no
+	// quarter is known.
+	Quarter int
 }
 
 // Bounds of the series. A program that makes names up (an order's number in an

@@ -93,8 +93,10 @@ const (
 	// parts allow, where many of their characters are written as two.
 	MaxKeyRunes = 600
 
-	// MaxProfileBytes bounds a profile: what would make one larger is refused.
+	// MaxProfileBytes bounds a profile: what would make one larger is refused. What a
+	// person says about mail has MaxConsentBytes more: nobody is too large to leave.
 	MaxProfileBytes = 4 << 20
+	MaxConsentBytes = 256 << 10
 
 	// MaxSharing bounds the users of one address that are read: of more than so
 	// many, those with the lowest ids.
@@ -182,7 +184,8 @@ const (
 
 	// OpGroup sets the state in a subscription group: Name is the group, Body
 	// "subscribed" or "unsubscribed". Of an address that nobody has it makes a
-	// user who remembers it.
+	// user who remembers it. App is empty, or EachOfAddress: of an address it is
+	// about all who have it then, MaxSharing at most.
 	OpGroup Op = 8
 
 	// OpAbsorb is the other half of a merge, in the log of the user who stays:
@@ -192,7 +195,8 @@ const (
 	// OpSubscribe sets whether somebody gets mail: Body is "opted_in", "subscribed"
 	// or "unsubscribed", which becomes email_subscribe. Of an address it is about
 	// all who have it, MaxSharing at most; of one that nobody has it makes a user
-	// who remembers it.
+	// who remembers it. TimeMillis is when it was said, and Name whether others have
+	// reported it (Reported) or it was said to us (Said; empty: when it is accepted).
 	OpSubscribe Op = 10
 
 	// OpSeen counts a custom event that has its row already: Name, App, TimeMillis.
@@ -217,6 +221,10 @@ const (
 // The last operation is NewestUserOp: else this does not compile. See Forms.
 var _ = [1]struct{}{}[OpPlace-sluice.NewestUserOp]
 
+// EachOfAddress is the App of an OpGroup that is about all who have its address. A
+// program that does not know it changes one of them.
+const EachOfAddress = "*"
+
 // OfJourney reports whether it is about a journey alone.
 func (op Op) OfJourney() bool { return op == OpEnter || op == OpPlace }
 
@@ -227,6 +235,17 @@ func (op Op) OfEvent() bool { return op == OpSeen || op == OpBought }
 // since been in the log that takes in that user's key, because the user may have
 // been on the way there.
 const MergeAgain = "again"
+
+// The names of an OpSubscribe. An OpAttributes that has email_subscribe is Said, too.
+const (
+	// Reported: others say so, and their times decide (profile.Subscribe). The time is
+	// that of the suppression that the report makes.
+	Reported = "reported"
+
+	// Said: it was said to us. The time is that of its acceptance, wherever it has been
+	// forwarded since.
+	Said = "said"
+)
 
 // Update is a change of one user, or a fact about one.
 type Update struct {
@@ -343,6 +362,10 @@ func NextForward(last, nowMillis int64) int64 { return max(last+1, nowMillis<<fo
 
 const forwardBits = 10
 
+// ForwardsBefore is a number that all forwards have a lesser one of which were written
+// before a time, and of later ones none.
+func ForwardsBefore(millis int64) int64 { return max(0, millis) << forwardBits }
+
 // Changes is what a transaction does to users.
 type Changes struct {
 	Put         []Row // written whole
@@ -422,8 +445,22 @@ type Store interface {
 	// as the database waits for it.
 	EachProfile(ctx context.Context, partition int, after int64, limit int, f func(number int64, profile string) bool) error
 
+	// ProfilesOf calls f with the numbers and profiles of some users of a partition,
+	// MaxQuery at most, in no order; those who are not there, or were merged into
+	// another, are left out. f must be quick, as the database waits for it.
+	ProfilesOf(ctx context.Context, partition int, numbers []int64, f func(number int64, profile string)) error
+
 	// Forwards returns at most limit of a partition's items on their way, in the
-	// order of their ids. Forwarded removes those up to an id to a partition.
-	Forwards(ctx context.Context, from, limit int) ([]Forward, error)
+	// order of their ids; of those to itself such that were written before a time in
+	// ms. Forwarded removes those up to an id to a partition.
+	Forwards(ctx context.Context, from int, ownBefore int64, limit int) ([]Forward, error)
 	Forwarded(ctx context.Context, from, to int, id int64) error
+}
+
+// Finder finds users by how a key begins. The stores of package sqlstore are ones.
+type Finder interface {
+	// KeysFrom returns at most limit keys of a kind that begin with a text, in their
+	// order, with whose they are. External ids and aliases are compared as they are;
+	// addresses are kept in lower case.
+	KeysFrom(ctx context.Context, kind KeyKind, prefix string, limit int) ([]KeyRow, error)
 }

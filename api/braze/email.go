@@ -10,8 +10,8 @@ import (
 	"sluice/lib/jsonscan"
 	"sluice/lib/mime"
 	"sluice/mail"
+	"sluice/mail/schedule"
 	"sluice/mail/template"
-	"sluice/schedule"
 )
 
 const noMessage complaint = "No message to send"

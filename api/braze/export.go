@@ -3,10 +3,15 @@ package braze
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"sluice/lib/jsonscan"
+	"sluice/lib/nearest"
 	"sluice/user"
 	"sluice/user/profile"
 	"sluice/user/rule"
@@ -50,7 +55,9 @@ func export(ctx context.Context, r *Request) (Reply, error) {
 			return Reply{}, err
 		}
 	}
-	return Reply{Status: http.StatusCreated, Body: x.body(found.by, fieldsOf(wanted))}, nil
+	fields := fieldsOf(wanted)
+	x.unknown = unknownFields(fields)
+	return Reply{Status: http.StatusCreated, Body: x.body(found.by, fields)}, nil
 }
 
 // exporting is whom an export asks for.
@@ -59,6 +66,7 @@ type exporting struct {
 	texts   []string // as each was called; empty: not listed if it does not exist
 	invalid []string // named by what cannot be a name
 	wrong   []string
+	unknown []string // what is wrong with the fields that are wanted
 }
 
 // ask reads how users are called. A name that nobody can have is one that
@@ -108,8 +116,46 @@ func (x *exporting) body(found map[user.Key][]users.Person, wanted map[string]bo
 	if len(invalid) > 0 {
 		b = append(append(b, `,"invalid_user_ids":`...), reply(0, invalid).Body...)
 	}
+	if len(x.unknown) > 0 {
+		b = append(append(b, `,"errors":`...), reply(0, x.unknown).Body...)
+	}
 	return append(b, `,"message":"success"}`...)
 }
+
+// alsoExported are the other fields of exports: ours, then those that Braze's
+// documentation has and we know nothing of, which are always left out.
+var alsoExported = []string{
+	"created_at", "external_id", "user_aliases", "braze_id", "appboy_id", "last_coordinates", "total_revenue", "revenue_by_currency", "random_bucket",
+	"custom_attributes", "custom_events", "purchases", "push_tokens", "apps",
+	"attributed_ad", "attributed_adgroup", "attributed_campaign", "attributed_source", "campaigns_received", "canvases_received", "cards_clicked", "devices",
+	"email_opted_in_at", "email_unsubscribed_at", "push_opted_in_at", "push_unsubscribed_at", "uninstalled_at",
+}
+
+// unknownFields names the fields that no export has, in their order by name.
+func unknownFields(wanted map[string]bool) (all []string) {
+	known := slices.Concat(exported, alsoExported)
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if slices.Contains(known, name) {
+			continue
+		}
+		if len(all) == maxUnknownFields {
+			return append(all, fmt.Sprintf("fields_to_export: more than %d are unknown", maxUnknownFields))
+		}
+		name = strings.ToValidUTF8(name[:min(len(name), maxFieldBytes)], "\ufffd")
+		text := fmt.Sprintf("fields_to_export: '%s' is no field of an export", name)
+		if near := nearest.Word(name, known); near != "" {
+			text += "; did you mean " + near + "?"
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// An answer names so many unknown fields, each by its beginning.
+const (
+	maxUnknownFields = 20
+	maxFieldBytes    = 64
+)
 
 // fieldsOf reads the names of the fields that are wanted; nil: all are.
 func fieldsOf(v jsonscan.Value) map[string]bool {

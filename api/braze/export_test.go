@@ -65,6 +65,9 @@ func TestExport(t *testing.T) {
 		{`{"external_ids":["ann"],"fields_to_export":["email","braze_id","random_bucket","apps"]}`, all(`{"braze_id":"`+id+`","email":"ann@example.com",`+bucket(1)+`,"apps":[]}`, "")},
 		{`{"external_ids":["empty"],"fields_to_export":["total_revenue","user_aliases","email_subscribe","devices"]}`, all(`{"user_aliases":[],"email_subscribe":"subscribed","total_revenue":0.0}`, "")},
 		{`{"external_ids":["ann"],"fields_to_export":[]}`, all(`{}`, "")}, {`{"external_ids":["ann"],"fields_to_export":"email"}`, all(`{"email":"ann@example.com"}`, "")},
+		{`{"external_ids":["empty"],"fields_to_export":["external_id","e_mail","random_buckets","apps"]}`, `{"users":[{"external_id":"empty","apps":[]}],"errors":["fields_to_export: 'e_mail' is no field of an export; did you mean email?",` +
+			`"fields_to_export: 'random_buckets' is no field of an export; did you mean random_bucket?"],"message":"success"}`},
+		{`{"external_ids":["none"],"fields_to_export":["` + strings.Repeat("é", 60) + `",7]}`, `{"users":[],"invalid_user_ids":["none"],"errors":["fields_to_export: '7' is no field of an export","fields_to_export: '` + strings.Repeat("é", 32) + `' is no field of an export"],"message":"success"}`},
 		{`{"external_ids":["empty"],"fields_to_export":["external_id","first_name","home_city"]}`, all(`{"external_id":"empty","home_city":" "}`, "")},
 	} {
 		w.check(t, path, x.body, 201, x.want, "")

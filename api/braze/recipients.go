@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"sluice/lib/jsonscan"
-	"sluice/schedule"
+	"sluice/mail/schedule"
 	"sluice/user"
 )
 

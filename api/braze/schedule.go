@@ -12,7 +12,7 @@ import (
 	"sluice"
 	"sluice/lib/jsonscan"
 	"sluice/mail"
-	"sluice/schedule"
+	"sluice/mail/schedule"
 )
 
 // maxAhead is how far ahead mail may be scheduled.

@@ -13,7 +13,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/mail"
-	"sluice/schedule"
+	"sluice/mail/schedule"
 	"sluice/store"
 	"sluice/test/clocktest"
 	"sluice/user"

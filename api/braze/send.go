@@ -8,7 +8,7 @@ import (
 	"sluice"
 	"sluice/lib/jsonscan"
 	"sluice/mail"
-	"sluice/schedule"
+	"sluice/mail/schedule"
 	"sluice/user/profile"
 )
 

@@ -10,8 +10,8 @@ import (
 	"sluice/lib/jsonscan"
 	"sluice/lib/mime"
 	"sluice/mail"
+	"sluice/mail/schedule"
 	"sluice/mail/template"
-	"sluice/schedule"
 	"sluice/user"
 	"sluice/user/profile"
 )

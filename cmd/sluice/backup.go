@@ -92,7 +92,7 @@ func runBackup(ctx context.Context, c *call) error {
 	c.print("%s", file)
 	c.showManifest(m)
 	if m.Secrets == transfer.SecretsLeftOut && cfg.Secret == "" {
-		c.print("NOT in it: the secret that signs links in mails, which is kept in the database. Back up with --passphrase-file to have it sealed in the file, or set `secret` and keep the configuration; restored without it on a new database, links in mails of before are no good")
+		c.print("NOT in it: the secrets that are kept in the database, by which links in mails and posts to webhooks are signed. Back up with --passphrase-file to have them sealed in the file, or set `secret` for links and keep the configuration; restored without them on a new database, links in mails of before are no good, and webhooks stay off until their secrets are rotated")
 	}
 	return nil
 }

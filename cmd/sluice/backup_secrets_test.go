@@ -14,7 +14,7 @@ import (
 // comes back by that; without it a database keeps the one that it has.
 func TestSecretsInBackups(t *testing.T) {
 	t.Parallel()
-	const inDatabase = "SELECT hex(data) FROM secrets"
+	const inDatabase = "SELECT hex(data) FROM secrets WHERE name = 'token'"
 	from := t.TempDir()
 	s := startServe(t, from)
 	var secret []string
@@ -83,5 +83,34 @@ func TestSecretsInBackups(t *testing.T) {
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %d secrets, want %d", what, len(got), len(tt.want))
 		}
+	}
+}
+
+// A database without secrets has none that a backup could leave out: that of webhooks is
+// made with the first of them.
+func TestNoSecretsInBackups(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	configure(t, dir, "partitions: 4\n")
+	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	const names = "SELECT name FROM secrets"
+	if got := s.texts(t, names); len(got) != 0 {
+		t.Errorf("a start makes %v", got)
+	}
+	if code := s.stop(t); code != exitOK {
+		t.Fatalf("exit code %d:\n%s", code, s.log)
+	}
+	if out := mustRun(t, dir, "backup", filepath.Join(dir, "before.tar")).stdout; strings.Contains(out, "NOT in it") {
+		t.Errorf("nothing is missing: %s", out)
+	}
+	if out := mustRun(t, dir, "restore", "--replace", filepath.Join(dir, "before.tar")).stdout; strings.Contains(out, "was not put back") {
+		t.Errorf("nothing was left out: %s", out)
+	}
+	mustRun(t, dir, "webhook", "add", "https://example.com/hook")
+	if got := s.texts(t, names); !slices.Equal(got, []string{"webhooks"}) {
+		t.Errorf("the first webhook makes %v", got)
+	}
+	if out := mustRun(t, dir, "backup", filepath.Join(dir, "behind.tar")).stdout; !strings.Contains(out, "NOT in it: the secrets") {
+		t.Errorf("it does not say what is missing: %s", out)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -40,6 +41,85 @@ func (s *served) raw(t *testing.T, bytes string, want int) (statuses []int) {
 		}
 	}
 	return statuses
+}
+
+// What net/http refuses before any handler sees it is answered as all else is.
+func TestRefusedHeads(t *testing.T) {
+	t.Parallel()
+	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	const host = "Host: localhost\r\n"
+	for head, want := range map[string]string{
+		"GET /healthz\r\n\r\n":                                                        "400 invalid no request of HTTP/1.1",
+		"GET / HTTP/9.9\r\n" + host + "\r\n":                                          "505 invalid unsupported protocol version",
+		"GET / HTTP/1.1\r\n\r\n":                                                      "400 invalid missing required Host header",
+		"GET / HTTP/1.1\r\nHost: a b\r\n\r\n":                                         "400 invalid malformed Host header",
+		"GET / HTTP/1.1\r\n" + host + "X : 1\r\n\r\n":                                 "400 invalid",
+		"GET / HTTP/1.1\r\n" + host + "X: " + strings.Repeat("x", 1<<20) + "\r\n\r\n": "431 too_large larger than 16384 bytes",
+		"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: gzip\r\n\r\n":              "501 invalid Transfer-Encoding",
+	} {
+		res, body := s.exchange(t, head)
+		var e struct {
+			Message string
+			Error   struct {
+				Code, Message string
+				RequestID     string `json:"request_id"`
+			}
+		}
+		err := json.Unmarshal(body, &e)
+		if got := fmt.Sprint(res.StatusCode, " ", e.Error.Code, " ", e.Error.Message); err != nil || !strings.HasPrefix(got, want[:len("400 invalid")]) || !strings.Contains(got, strings.TrimSpace(want[len("400 invalid"):])) && !strings.HasPrefix(want, "431") {
+			t.Errorf("%.60q: %s, %v; want %s", head, body, err, want)
+		}
+		if id := res.Header.Get("X-Request-Id"); e.Error.RequestID != id || id == "" || e.Message != e.Error.Message || !res.Close || res.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%.60q: %v %+v", head, res.Header, e)
+		}
+	}
+}
+
+// A client that sends all of a body before it reads gets the 413 for it.
+func TestBodiesBeyondTheBound(t *testing.T) {
+	t.Parallel()
+	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	const size = 24 << 20 // more than the sockets' buffers and net/http swallow
+	for _, path := range []string{"/v1/events", "/v1/messages", "/users/track", "/v1/templates"} {
+		head := "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer " + testRoot + "\r\n"
+		for _, request := range []string{
+			head + fmt.Sprintf("Content-Length: %d\r\n\r\n", size) + strings.Repeat(" ", size),
+			head + fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", size) + strings.Repeat(" ", size) + "\r\n0\r\n\r\n",
+		} {
+			if res, body := s.exchange(t, request); res.StatusCode != http.StatusRequestEntityTooLarge || !json.Valid(body) {
+				t.Errorf("%s: %d %s", path, res.StatusCode, body)
+			}
+		}
+		if res, _ := s.exchange(t, head+fmt.Sprintf("Expect: 100-continue\r\nContent-Length: %d\r\n\r\n", size)); res.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: who asks before sending is answered %d", path, res.StatusCode)
+		}
+	}
+}
+
+// exchange sends a request as a whole, then reads the answer.
+func (s *served) exchange(t *testing.T, request string) (*http.Response, []byte) {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatalf("%.40q: it was cut off while it was sent: %v", request, err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatalf("%.40q: no answer: %v", request, err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("%.40q: half an answer: %v", request, err)
+	}
+	return res, body
 }
 
 // Requests that a library would not send are answered as the standards say,

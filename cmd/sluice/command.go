@@ -66,7 +66,7 @@ func commands() []command {
 		{name: "doctor", line: "look for what is wrong, and say what to do", long: doctorLong, setting: true, flags: doctorFlags, bare: true, run: runDoctor},
 		{name: "domain", args: "check DOMAIN...", line: "look whether receivers will take mail from a domain", long: domainLong, setting: true, loads: true, flags: domainFlags, run: runDomain},
 		{name: "migrate", line: "bring the database's schema up", long: migrateLong, setting: true, loads: true, bare: true, run: runMigrate},
-		{name: "tail", line: "show the events that pass through", long: tailLong, setting: true, loads: true, flags: tailFlags, bare: true, run: runTail},
+		{name: "tail", line: "show the events as they are stored", long: tailLong, setting: true, loads: true, flags: tailFlags, bare: true, run: runTail},
 		{name: "top", line: "watch what a running program does", long: topLong, setting: true, loads: true, flags: topFlags, bare: true, run: runTop},
 		{name: "sending", args: "show | pause [NOTE] | resume | purge | stop [NOTE]", line: "stop, resume or purge mail", long: sendingLong, setting: true, loads: true, flags: sendingFlags, run: runSending},
 		{name: "mailbox", args: "list | show NUMBER", line: "read the mails in the built-in mailboxes", long: mailboxLong, setting: true, loads: true, flags: mailboxFlags, run: runMailbox},
@@ -75,13 +75,16 @@ func commands() []command {
 		{name: "gaps", args: "list | accept NAME...", line: "show where entries are missing, and continue without them", long: gapsLong, setting: true, loads: true, flags: gapsFlags, run: runGaps},
 		{name: "alert", args: "test", line: "send a test alert", long: alertLong, setting: true, loads: true, run: runAlert},
 		{name: "key", args: "create | list | revoke ID", line: "manage the keys of the HTTP API", long: keyLong, setting: true, loads: true, flags: keyFlags, run: runKey},
+		{name: "account", args: "add|reset|remove NAME | list", line: "manage accounts of the dashboard", long: accountLong, setting: true, loads: true, flags: accountFlags, run: runAccount},
 		{name: "template", args: "list | put FILE | show|preview|test|archive ID | use ID VERSION", line: "manage templates of mails", long: templateLong, setting: true, loads: true, flags: templateFlags, run: runTemplate},
 		{name: "journey", args: "validate|diff|apply FILE | publish|pause|...|status ID | list", line: "write, check, publish and stop journeys", words: journeyActions(), long: journeyLong, setting: true, loads: true, flags: journeyFlags, run: runJourney},
 		{name: "suppression", args: "add|remove ENTRY... | list | check ADDRESS... | import FILE", line: "manage suppressions: addresses that are not mailed", long: suppressionLong, setting: true, loads: true, flags: suppressionFlags, run: runSuppression},
+		{name: "group", args: "set ID | list | remove ID", line: "name subscription groups that people choose", words: []string{"set", "list", "remove"}, long: groupLong, setting: true, loads: true, flags: groupFlags, run: runGroup},
 		{name: "bounce", args: "parse [FILE]", line: "read bounces and complaints that come by mail", long: bounceLong, run: runBounce},
+		{name: "webhook", args: "add URL | list | show|set|on|off|test|...|remove ID", line: "post events to endpoints of yours", words: []string{"add", "list", "show", "set", "on", "off", "test", "deliveries", "replay", "rotate", "remove"}, long: webhookLong, setting: true, loads: true, flags: webhookFlags, run: runWebhook},
 		{name: "backup", args: "DIR|FILE", line: "write the tables and the logs to a file", long: backupLong, flags: backupFlags, setting: true, loads: true, run: runBackup},
 		{name: "restore", args: "FILE", line: "put a backup back", long: restoreLong, setting: true, flags: restoreFlags, run: runRestore},
-		{name: "import", args: "events | users FILE", line: "read events or users of a file in", long: importLong, setting: true, loads: true, flags: importFlags, run: runImport},
+		{name: "import", args: "events | users | undo FILE", line: "read events or users of a file in", long: importLong, setting: true, loads: true, flags: importFlags, run: runImport},
 		{name: "spill", args: "list | replay FILE...", line: "show and replay events that were kept while Redis was away", long: spillLong, setting: true, loads: true, run: runSpill},
 		{name: "export", args: "events | series | users", line: "write events, series or users out as lines", long: exportLong, setting: true, loads: true, flags: exportFlags, run: runExport},
 		{name: "hook", args: "parse PROVIDER [FILE]", line: "read the webhook of a mail provider", long: hookLong, run: runHook},
@@ -102,6 +105,7 @@ type call struct {
 	closers []func() error  // run after it, the last one first
 	kill    context.Context // ends at the second signal
 	bar     *progress       // nil: none was asked for
+	setup   string          // the link that makes the first account; empty: there is one
 }
 
 // usageError is a mistake in the command line.

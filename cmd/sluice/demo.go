@@ -53,7 +53,7 @@ const (
 	demoMaxWaiting   = 1_000_000 // the producer waits while the list is longer
 	demoMaxBytes     = 4 << 30   // of the database: the demo ends beyond it
 	demoDrainPoll    = 20 * time.Millisecond
-	demoDrainLimit   = 15 * time.Second
+	demoDrainLimit   = time.Minute
 )
 
 // demo is a run of the demo.
@@ -65,6 +65,7 @@ type demo struct {
 	watched  *watchedMail
 	journeys []demoJourney
 	key      string // of the API
+	link     string // to the dashboard
 	rate     int
 	pushed   atomic.Int64 // by the producer
 	waiting  atomic.Int64 // in the list, as the view last saw it
@@ -93,7 +94,7 @@ func runDemo(ctx context.Context, c *call) error {
 	d.watched = newWatchedMail(d.shop)
 	d.view = newDemoView(c.main.Stdout)
 	err = c.serve(ctx, cfg, logFile, func(ctx context.Context, e *engine.Engine) error {
-		d.program = e
+		d.program, d.link = e, c.setup
 		return d.run(ctx, c)
 	})
 	if err != nil {

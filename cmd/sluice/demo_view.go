@@ -83,7 +83,7 @@ func (d *demo) frame(seen []seenJourney, events string) []string {
 	for i := range seen {
 		lines = append(lines, seen[i].block()...)
 	}
-	lines = append(lines, "", "In another terminal, here:")
+	lines = append(lines, "", "In a browser, on this machine:", "  "+d.link, "", "In another terminal, here:")
 	return append(append(lines, d.hints()...), "Ctrl-C ends it.")
 }
 

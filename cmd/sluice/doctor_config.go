@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,6 +45,7 @@ func examineConfig(cfg *config.Config) doctor.Examination {
 	}
 	examineTimes(&e, cfg)
 	examineUnsubscribe(&e, cfg)
+	examineHooks(&e, cfg)
 	if info, err := os.Stat(cfg.Data); err != nil {
 		e.Unknown(fmt.Errorf("look at the data directory: %w; the first start makes it", err), doctor.CheckConfigData)
 	} else if open := info.Mode().Perm() & 0o007; open != 0 {
@@ -114,13 +116,38 @@ func examineUnsubscribe(e *doctor.Examination, cfg *config.Config) {
 		return len(r.Classes) == 0 || slices.Contains(r.Classes, mail.ClassMarketing.String())
 	})
 	switch mode := route.Mode(cfg.Sending); {
-	case strings.HasPrefix(cfg.PublicURL, "https://"):
-		e.Fine(doctor.CheckConfigUnsubscribe, "marketing mail gets a link to unsubscribe by, below %s", cfg.PublicURL)
+	case cfg.SubscriptionPages() != "" || strings.HasPrefix(cfg.PublicURL, "https://"):
+		e.Fine(doctor.CheckConfigUnsubscribe, "marketing mail gets a link to unsubscribe by, below %s", cmp.Or(cfg.SubscriptionPages(), cfg.PublicURL))
 	case mode != route.On && mode != route.AllowList, !leaves:
 		e.Fine(doctor.CheckConfigUnsubscribe, "no marketing mail leaves")
 	default:
-		e.Warn(doctor.CheckConfigUnsubscribe, "set public_url to the https:// address by which browsers reach this server, or give each marketing mail a List-Unsubscribe of your own",
-			"marketing mail leaves, and public_url is no https:// address: it has no List-Unsubscribe, without which large providers refuse it")
+		e.Warn(doctor.CheckConfigUnsubscribe, "set public_url to the https:// address by which browsers reach this server, or track.url and track.listen, or give each marketing mail a List-Unsubscribe of your own",
+			"marketing mail leaves, and neither public_url nor track.url with track.listen is an https:// address: it has no List-Unsubscribe, without which large providers refuse it")
+	}
+}
+
+// examineHooks looks whether providers can show that they are it.
+func examineHooks(e *doctor.Examination, cfg *config.Config) {
+	sources, err := cfg.Sources()
+	if err != nil {
+		e.Unknown(err, doctor.CheckConfigHooks)
+		return
+	}
+	armed := 0
+	for i := range sources {
+		s := &sources[i]
+		if s.Armed() {
+			armed++
+			continue
+		}
+		remedy := "set secret, secret_file, or its variable in the environment of all processes: docs/hooks.md says which for " + s.Provider.Name
+		if s.Provider.Name == "ses" {
+			remedy = "set topics: the ARNs of the SNS topics that may post"
+		}
+		e.Fail(doctor.CheckConfigHooks, remedy, "hooks.%s has no secret: it refuses all that %s posts", s.Name, s.Provider.Name)
+	}
+	if armed == len(sources) {
+		e.Fine(doctor.CheckConfigHooks, "%d providers may post what becomes of mail", armed)
 	}
 }
 

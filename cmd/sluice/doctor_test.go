@@ -268,15 +268,15 @@ func TestDoctorOfMuteServers(t *testing.T) {
 
 // checks are all checks, in the order of a report.
 var checks = []doctor.Check{
-	doctor.CheckConfigValid, doctor.CheckConfigRootKey, doctor.CheckConfigListen, doctor.CheckConfigSecrets, doctor.CheckConfigGaps, doctor.CheckConfigTimes, doctor.CheckConfigData, doctor.CheckConfigUnsubscribe,
+	doctor.CheckConfigValid, doctor.CheckConfigRootKey, doctor.CheckConfigListen, doctor.CheckConfigSecrets, doctor.CheckConfigGaps, doctor.CheckConfigTimes, doctor.CheckConfigData, doctor.CheckConfigUnsubscribe, doctor.CheckConfigHooks,
 	doctor.CheckRedisReachable, doctor.CheckRedisVersion, doctor.CheckRedisCluster, doctor.CheckRedisReplica, doctor.CheckRedisPersistence, doctor.CheckRedisDisk,
-	doctor.CheckRedisEviction, doctor.CheckRedisMemory, doctor.CheckRedisClock,
+	doctor.CheckRedisEviction, doctor.CheckRedisMemory, doctor.CheckRedisClock, doctor.CheckRedisFailover,
 	doctor.CheckDatabaseReachable, doctor.CheckDatabaseVersion, doctor.CheckDatabaseEncoding, doctor.CheckDatabaseWritable, doctor.CheckDatabaseSchema, doctor.CheckDatabaseRights, doctor.CheckDatabaseDurability, doctor.CheckDatabaseConnections,
 	doctor.CheckDatabasePacket, doctor.CheckDatabaseInfile, doctor.CheckDatabaseStrict, doctor.CheckDatabaseTimeZone, doctor.CheckDatabaseClock, doctor.CheckDatabaseShared, doctor.CheckLedger,
 	doctor.CheckMirrorReachable, doctor.CheckMirrorIndex,
 	doctor.CheckServerTLS, doctor.CheckServerPassword,
 	doctor.CheckDiskFree, doctor.CheckSpillFiles,
-	doctor.CheckDomainMX, doctor.CheckDomainSPF, doctor.CheckDomainDKIM, doctor.CheckDomainDMARC, doctor.CheckDomainAlignment,
+	doctor.CheckDomainMX, doctor.CheckDomainSPF, doctor.CheckDomainDKIM, doctor.CheckDomainDMARC, doctor.CheckDomainAlignment, doctor.CheckDomainBounces, doctor.CheckDomainLinks,
 	doctor.CheckDeployment, doctor.CheckProcesses, doctor.CheckLeases, doctor.CheckFollowers, doctor.CheckLag, doctor.CheckGaps, doctor.CheckDeadLetters, doctor.CheckJourneys, doctor.CheckListTable,
 }
 

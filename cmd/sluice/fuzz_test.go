@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"testing"
 	"time"
@@ -19,6 +20,10 @@ import (
 const fuzzWithin = 20 * time.Minute
 
 var fuzzExamples = flag.Int("examples", 12, "how many requests TestFuzzedBySchema makes up for each operation")
+
+// moreExamples is how the configuration bounds the examples of some operations: it would
+// win over --max-examples, and raise it.
+var moreExamples = regexp.MustCompile(`(max-examples = )\d+`)
 
 // testTools returns a directory of tools that scripts/install-deps.sh --test
 // makes, named by the list of what it consists of.
@@ -51,6 +56,7 @@ func TestFuzzedBySchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		text = moreExamples.ReplaceAll(text, []byte("${1}"+strconv.Itoa(min(*fuzzExamples, 50))))
 		if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
 			t.Fatal(err)
 		}

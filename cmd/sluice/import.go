@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -12,6 +13,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -35,10 +37,16 @@ but each needs a time.
     sluice import events old.csv.gz --columns "action=event,when=time" --app-id shop
     zcat *.gz | sluice import events -
 
-If it is interrupted, run it again: it continues. A file may be imported twice, or again
-when it has grown: an event without an id gets one of the file's content up to its line.
-Lines that are no events are written to FILE.rejected with their numbers and reasons, and
-the exit code is 1.
+It waits until all is stored, and says how many events are new. If it is interrupted, run
+it again: it continues. A file may be imported twice, or again when it has grown: an event
+without an id gets one of the app and the file's content up to its line. Lines that are no
+events are written to FILE.rejected with numbers and reasons, and the exit code is 1.
+
+    sluice import undo old.csv.gz          count what its imports put in
+    sluice import undo old.csv.gz --yes    remove it, also from the series
+
+FILE.imported notes what was written, so that the rows of an import are known from all
+others. What else came of the events stays: suppressions, ways of journeys.
 
     sluice import users people.csv.gz --columns "id=external_id"
 
@@ -53,11 +61,12 @@ again if it is imported again.
 var importFlags = []flagSpec{
 	{name: "app-id", value: "APP", help: "the app of events that name none", check: atMostBytes(sluice.MaxAppIDBytes)},
 	{name: "columns", value: "FROM=TO,...", help: "take the column or member FROM for TO, such as action=event,when=time", check: func(s string) error { _, err := parseColumns(s); return err }},
-	{name: "dedupe", value: "FIELD", help: "the field that has the event's own id, which every line must have; without it event_id, which may be absent"},
-	{name: "format", value: "FORMAT", help: "ndjson or csv; without it told by the content", check: oneOf(string(transfer.NDJSON), string(transfer.CSV))},
-	{name: "delimiter", value: "CHAR", preset: ",", help: "between the cells of a CSV; tab for a tab", check: aDelimiter},
-	{name: "exported", help: "the file is one of `sluice export events`: events are taken as they are"},
-	{name: "rejected", value: "FILE", help: "where rejected lines go; FILE.rejected, for standard input import.rejected"},
+	{name: "dedupe", value: "FIELD", more: true, help: "the field that has the event's own id, which every line must have; without it event_id, which may be absent"},
+	{name: "format", value: "FORMAT", more: true, help: "ndjson or csv; without it told by the content", check: oneOf(string(transfer.NDJSON), string(transfer.CSV))},
+	{name: "delimiter", value: "CHAR", help: "between the cells of a CSV; tab for a tab. Without it the header tells: comma, semicolon, tab or bar", check: aDelimiter},
+	{name: "exported", more: true, help: "the file is one of `sluice export events`: events are taken as they are"},
+	{name: "yes", help: "undo: remove what the imports of the file put in"},
+	{name: "rejected", value: "FILE", more: true, help: "where rejected lines go; FILE.rejected, for standard input import.rejected"},
 }
 
 func atMostBytes(most int) func(string) error {
@@ -92,11 +101,17 @@ func parseColumns(s string) (map[string]string, error) {
 }
 
 func runImport(ctx context.Context, c *call) error {
-	args := c.given.args
-	if len(args) != 2 || args[0] != "events" && args[0] != "users" {
-		return usagef("import: want events or users, and one file, or - for standard input")
+	what, rest, err := c.word("events", "users", "undo")
+	if err != nil {
+		return err
 	}
-	users := args[0] == "users"
+	if len(rest) != 1 {
+		return usagef("import %s: want one file%s", what, map[bool]string{false: ", or - for standard input"}[what == "undo"])
+	}
+	if what == "undo" {
+		return c.importUndo(ctx, rest[0])
+	}
+	users := what == "users"
 	for _, flag := range []string{"app-id", "dedupe", "exported"} {
 		if users && c.given.has(flag) {
 			return usagef("import users: --%s is for events", flag)
@@ -106,12 +121,15 @@ func runImport(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	in := &importing{call: c, name: args[1], users: users, kept: engine.Retention(running.Config)}
+	in := &importing{call: c, name: rest[0], users: users, kept: engine.Retention(running.Config)}
 	if err := in.open(ctx); err != nil {
 		return err
 	}
 	c.later(in.close)
-	return in.run(ctx, engine.LogsOf(running.Redis, running.Config), c.clockOf(ctx, running.Redis))
+	if err := in.run(ctx, engine.LogsOf(running.Redis, running.Config), c.clockOf(ctx, running.Redis)); err != nil {
+		return err
+	}
+	return in.end(ctx, running)
 }
 
 // importing is one file being imported.
@@ -122,12 +140,17 @@ type importing struct {
 	kept    ingest.Retention
 	started time.Time
 
-	file     *os.File // nil: standard input
-	size     int64
-	read     atomic.Int64
-	lines    *transfer.LineReader
-	source   string
-	rejected *os.File
+	file       *os.File // nil: standard input
+	size       int64
+	read       atomic.Int64
+	lines      *transfer.LineReader
+	source     string
+	rejected   *os.File
+	refused    int64 // lines
+	record     *importRecord
+	unrecorded bool                  // it could not be noted
+	batches    []store.ImportedBatch // that this run wrote
+	earlier    []store.ImportedBatch // the last ones of the run before it
 }
 
 // Read implements io.Reader, and counts.
@@ -147,8 +170,13 @@ func (in *importing) open(ctx context.Context) error {
 	g := in.call.given
 	columns, _ := parseColumns(g.text("columns")) // checked by its flag
 	options := transfer.LineOptions{Format: transfer.Format(g.text("format")), Columns: columns}
-	if options.Delimiter = []rune(g.text("delimiter"))[0]; g.text("delimiter") == "tab" {
+	switch delimiter := g.text("delimiter"); {
+	case delimiter == "tab":
 		options.Delimiter = '\t'
+	case delimiter != "":
+		options.Delimiter = []rune(delimiter)[0]
+	case g.has("exported"):
+		options.Delimiter = ','
 	}
 	if in.users {
 		options.Cell = transfer.UserCell
@@ -199,7 +227,7 @@ func (in *importing) fingerprint(ctx context.Context, columns map[string]string)
 	for _, from := range slices.Sorted(maps.Keys(columns)) {
 		fmt.Fprintf(h, "|%q=%q", from, columns[from])
 	}
-	fmt.Fprintf(h, "|%q|%q|%q|%q|%v", g.text("app-id"), g.text("dedupe"), g.text("format"), g.text("delimiter"), g.has("exported"))
+	fmt.Fprintf(h, "|%q|%q|%q|%q|%v", g.text("app-id"), g.text("dedupe"), g.text("format"), cmp.Or(g.text("delimiter"), ","), g.has("exported"))
 	if in.users {
 		fmt.Fprint(h, "|users")
 	}
@@ -220,6 +248,9 @@ func (in *importing) close() error {
 	}
 	if in.rejected != nil {
 		errs = append(errs, in.rejected.Close())
+	}
+	if in.record != nil {
+		errs = append(errs, in.record.file.Close())
 	}
 	if in.file != nil {
 		errs = append(errs, in.file.Close())
@@ -246,13 +277,53 @@ func (in *importing) run(ctx context.Context, logs []*flow.Log, clock sluice.Clo
 	if in.users {
 		im.Update, what = braze.UserLine, "users"
 	}
+	im.Wrote = in.wrote
 	done, err := im.Run(ctx, in.lines.Next, func(d ingest.Imported) { progress.at(partOf(in.read.Load(), in.size), in.where(d)) })
 	in.call.print("%s lines: %s %s, %s of an earlier run, %s rejected", grouped(done.Lines), grouped(done.Written), what, grouped(done.Known), grouped(done.Rejected))
 	if err != nil {
 		return fmt.Errorf("import %s, after line %d: %w", in.name, done.Lines, err)
 	}
-	if done.Rejected > 0 {
-		return fmt.Errorf("import %s: %s lines were rejected, see %s", in.name, grouped(done.Rejected), in.rejected.Name())
+	in.refused = done.Rejected
+	return nil
+}
+
+// end says what became of all that was written, and of what was not.
+func (in *importing) end(ctx context.Context, running *engine.Running) error {
+	err := in.awaitStored(ctx, running)
+	if err == nil && in.refused > 0 {
+		err = fmt.Errorf("import %s: %s lines were rejected, see %s", in.name, grouped(in.refused), in.rejected.Name())
+	}
+	return err
+}
+
+// wrote notes a batch that is in the logs. Without a record the import goes on:
+// it cannot be undone then.
+func (in *importing) wrote(b store.ImportedBatch) error {
+	if b.Items > 0 {
+		in.batches = append(in.batches, b)
+	} else {
+		in.earlier = append(in.earlier, b)
+	}
+	if in.users || in.unrecorded {
+		return nil
+	}
+	var err error
+	if in.record == nil {
+		name := in.name + recordSuffix
+		if in.name == "-" {
+			name = filepath.Join(in.call.main.Dir, strings.ReplaceAll(in.source, ":", "-")+recordSuffix)
+		}
+		in.record, err = openRecord(name, ingest.EventSource(in.source))
+	}
+	if err == nil {
+		err = in.record.add(b)
+		if last := len(in.earlier) - 1; b.Items == 0 && err == nil { // if its run noted it, that is known better
+			in.earlier[last] = in.record.known[batchPlace{b.Partition, b.Position}]
+		}
+	}
+	if err != nil {
+		in.unrecorded = true
+		fmt.Fprintf(in.call.main.Stderr, "import %s: it cannot be undone later: note what it writes: %v\n", in.name, err)
 	}
 	return nil
 }
@@ -281,7 +352,7 @@ func (in *importing) reject(line store.Line, reason error) error {
 		name := in.call.given.text("rejected")
 		if name == "" {
 			if name = in.name + ".rejected"; in.name == "-" {
-				name = "import.rejected"
+				name = filepath.Join(in.call.main.Dir, "import.rejected")
 			}
 		}
 		// The report of an earlier run goes; where it is a link, only the link.

@@ -60,9 +60,10 @@ func TestImportEvents(t *testing.T) {
 	if err != nil || !strings.Contains(string(report), `{"line":5001,"reason":"not JSON`) || !strings.Contains(string(report), `{"line":5002,"reason":"time is missing`) {
 		t.Errorf("report: %s %v", report, err)
 	}
-	run(exitFailed, "5,000 events", file)
+	run(exitFailed, "all are stored: 0 are new, 5,000 were there already", file)
 	write(t, file, importLines(0, 6000))
 	run(exitOK, "6,000 lines: 6,000 events, 0 of an earlier run, 0 rejected", file)
+	run(exitOK, "all are stored: 0 are new, 6,000 were there already", file)
 	rows(6001)
 
 	var stdout, stderr buffer
@@ -71,6 +72,32 @@ func TestImportEvents(t *testing.T) {
 		t.Errorf("from a pipe: %d %s%s", code, stdout.String(), stderr.String())
 	}
 	rows(6002)
+	run(exitOK, "6,000 events", "--app-id", "another", file) // the app is part of what an event is
+	rows(12_003)
+	undo := func(text string, args ...string) {
+		t.Helper()
+		r := sluiceRun(t, dir, append([]string{"import", "undo"}, args...)...)
+		if r.code != exitOK || !strings.Contains(r.stdout, text) {
+			t.Fatalf("undo %v: exit code %d\n%s%s", args, r.code, r.stdout, r.stderr)
+		}
+	}
+	counted := func() string { // with one of each call of rows
+		const apps = " WHERE app_id IN ('shop', 'another')"
+		return s.texts(t, "SELECT TOTAL(count) FROM series_hours"+apps)[0] + " " + s.texts(t, "SELECT TOTAL(count) FROM series_days"+apps)[0]
+	}
+	if got := counted(); got != "12004 12004" {
+		t.Errorf("counted %s", got)
+	}
+	undo("12,000 events were put in by it; --yes removes them", file)
+	undo("12,000 events removed", "--yes", file+".imported")
+	rows(4) // those of pushAll stay
+	if got := counted(); got != "5 5" {
+		t.Errorf("counted after the undo: %s", got)
+	}
+	if r := sluiceRun(t, dir, "import", "undo", file); r.code != exitFailed || !strings.Contains(r.stderr, "there is no record") {
+		t.Errorf("undone twice: %+v", r)
+	}
+	run(exitOK, "all are stored: 6,000 are new, 0 were there already", file)
 	out := mustRun(t, dir, "export", "events", "--app-id", "shop").stdout
 	if !strings.Contains(out, `"kind":"mail","name":"opened","time":"`) || !strings.Contains(out, `"app_id":"shop","user_id":"u99","properties":{"n":99}}`) {
 		t.Errorf("stored: %.500s", out)

@@ -193,6 +193,6 @@ func (c *call) keyRevoke(ctx context.Context, store *sqlstore.Store, ids []strin
 	if err != nil {
 		return err
 	}
-	c.print("key %s is revoked; no process takes it in 5 seconds from now", id)
+	c.print("key %s is revoked; within 5 seconds no process accepts it any more", id)
 	return nil
 }

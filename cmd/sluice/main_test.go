@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/config"
+	"sluice/test/clocktest"
 )
 
 // patience bounds waiting for a condition, on a machine that is busy.
@@ -65,14 +66,9 @@ func mustRun(t *testing.T, dir string, args ...string) result {
 // await waits for a condition.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for !holds() {
-		select {
-		case <-deadline:
+	for began := time.Now(); !holds(); clocktest.Rest(began) {
+		if time.Since(began) > patience {
 			t.Fatalf("waited in vain: %s", what)
-		case <-ticker.C:
 		}
 	}
 }
@@ -120,7 +116,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 func TestUsageErrors(t *testing.T) {
 	tests := []struct{ args, want string }{
 		{"sevre", "sluice: unknown command sevre; did you mean serve?"},
-		{"xyzzy", "sluice: unknown command xyzzy; known are serve, dev, demo, health, doctor, domain, migrate, tail, top, sending, mailbox, doubt, dead, gaps, alert, key, template, journey, suppression, bounce, backup, restore, import, spill, export, hook, config, completion, man, version, help"},
+		{"xyzzy", "sluice: unknown command xyzzy; known are serve, dev, demo, health, doctor, domain, migrate, tail, top, sending, mailbox, doubt, dead, gaps, alert, key, account, template, journey, suppression, group, bounce, webhook, backup, restore, import, spill, export, hook, config, completion, man, version, help"},
 		{"help tial", "sluice: unknown command tial; did you mean tail?"},
 		{"serve --lisen x", "sluice: serve: unknown flag --lisen; did you mean --listen?"},
 		{"serve -listen x", "sluice: serve: unknown flag -listen; did you mean --listen?"},
@@ -140,7 +136,8 @@ func TestUsageErrors(t *testing.T) {
 		{"dead drop", "sluice: dead drop: want either IDs or --all"},
 		{"dead drop 1 --all", "sluice: dead drop: want either IDs or --all"},
 		{"dead replay one", "sluice: dead: \"one\" is no ID; `sluice dead list` shows them"},
-		{"import events", "sluice: import: want events or users, and one file, or - for standard input"},
+		{"import events", "sluice: import events: want one file, or - for standard input"},
+		{"import undo", "sluice: import undo: want one file"},
 		{"import users u.csv --dedupe id", "sluice: import users: --dedupe is for events"},
 		{"import events - --columns name", "sluice: import: --columns: \"name\" is not FROM=TO"},
 		{"import events - --delimiter ab", "sluice: import: --delimiter: \"ab\" is no single character"},
@@ -185,8 +182,9 @@ func TestFailures(t *testing.T) {
 		{[]string{"serve"}, "", config.DefaultFile + ":3: lists.q.tabel: unknown key; did you mean table?"},
 		{[]string{"dev"}, "SLUICE_LISTN=x", "unknown variable SLUICE_LISTN; did you mean SLUICE_LISTEN?"},
 		{[]string{"dev", "--listen", "0.0.0.0:0"}, "", "SLUICE_ROOT_KEY"},
-		{[]string{"dev", "--data", data, "--start-seconds", "0", "--redis", "unix:///nowhere/redis.sock"}, "", "start: connect to redis unix:///nowhere/redis.sock: "},
-		{[]string{"tail", "--config", "/dev/null", "--data", data}, "", "no sluice has run on the data directory"},
+		{[]string{"dev", "--listen", "127.0.0.1:0", "--data", data, "--start-seconds", "0", "--redis", "unix:///nowhere/redis.sock"}, "", "start: connect to redis unix:///nowhere/redis.sock: "},
+		{[]string{"tail", "--config", "/dev/null", "--data", data}, "", "is --data or --database right?"},
+		{[]string{"sending", "show", "--config", "/dev/null", "--data", data}, "", "no sluice has run on the data directory"},
 		{[]string{"dead", "list", "--config", "/dev/null", "--data", data}, "", "is --data or --database right?"},
 		{[]string{"migrate", "--config", "/nowhere.yaml"}, "", "sluice config"},
 	}

@@ -11,8 +11,8 @@ import (
 const (
 	progressEveryLine   = 5 * time.Second // where lines scroll
 	progressEveryRedraw = 100 * time.Millisecond
-	progressCells       = 24 // of the bar
-	progressWidth       = 79 // of a line, so that none is wrapped
+	progressCells       = 24 // of the bar, on a terminal that has room for it
+	progressPart        = 3  // the part of a narrow terminal that the bar takes: a third
 )
 
 // progress says where a long command is: on a terminal a bar that is redrawn,
@@ -21,6 +21,7 @@ const (
 type progress struct {
 	w        io.Writer
 	terminal bool
+	width    func() int // of the terminal, in cells, as it is now
 
 	mu    sync.Mutex
 	next  time.Time
@@ -28,7 +29,8 @@ type progress struct {
 }
 
 func (c *call) progress() *progress {
-	p := &progress{w: c.main.Stderr, terminal: isTerminal(c.main.Stderr)}
+	s := newScreen(c.main.Stderr)
+	p := &progress{w: s.w, terminal: s.terminal, width: func() int { columns, _ := s.size(); return columns }}
 	c.bar = p
 	c.later(func() error { p.end(); return nil })
 	if !p.terminal {
@@ -54,12 +56,14 @@ func (p *progress) at(part float64, what string) {
 		return
 	}
 	p.next, p.drawn = now.Add(progressEveryRedraw), true
+	width := p.width() // a line that is wrapped would stay when the next is drawn
 	line := []rune(what)
 	if part >= 0 {
-		done := int(min(part, 1) * progressCells)
-		line = []rune(fmt.Sprintf("[%s%s] %3.0f %%  %s", strings.Repeat("#", done), strings.Repeat(".", progressCells-done), 100*min(part, 1), what))
+		cells := min(progressCells, width/progressPart)
+		done := int(min(part, 1) * float64(cells))
+		line = []rune(fmt.Sprintf("[%s%s] %3.0f %%  %s", strings.Repeat("#", done), strings.Repeat(".", cells-done), 100*min(part, 1), what))
 	}
-	fmt.Fprintf(p.w, "\r\x1b[K%s", string(line[:min(len(line), progressWidth)]))
+	fmt.Fprintf(p.w, "\r\x1b[K%s", string(line[:min(len(line), width)]))
 }
 
 // end takes the bar away: what follows stands at the beginning of a line.

@@ -309,6 +309,20 @@ func TestPausingAndPurging(t *testing.T) {
 	if out := mustRun(t, p.dir, "sending", "purge", "--tag", "spring").stdout; !strings.Contains(out, "12 sends wait") {
 		t.Errorf("%s", out)
 	}
+	for flag, want := range map[string]int{"route provider": 4 * few, "route other": 0, "domain Example.com": 4 * few, "domain example.org": 0, "sender shop@example.com": 4 * few, "sender example.com": 4 * few} {
+		by, value, _ := strings.Cut(flag, " ") // none of them was tried
+		if out := mustRun(t, p.dir, "sending", "purge", "--"+by, value).stdout; !strings.Contains(out, fmt.Sprintf("%d sends wait of", want)) {
+			t.Errorf("by %s: %s", flag, out)
+		}
+	}
+	if r := sluiceRun(t, p.dir, "sending", "pause", "--domain", "example.com"); r.code != exitUsage {
+		t.Errorf("mail to a domain is stopped: %+v", r)
+	}
+	for path, want := range map[string]int{"/v1/sending/pause": http.StatusBadRequest, "/v1/sending/purge": http.StatusOK} {
+		if status, text := p.ask(t, http.MethodPost, path, `{"by":"domain","value":"example.org"}`); status != want {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
 	if out := mustRun(t, p.dir, "sending", "purge", "--tag", "spring", "--count", "2").stdout; !strings.Contains(out, "2 sends are cancelled") {
 		t.Errorf("%s", out)
 	}
@@ -345,7 +359,7 @@ func TestPausingAndPurging(t *testing.T) {
 	if reason := p.texts(t, "SELECT DISTINCT reason FROM sends WHERE state = 'cancelled'"); strings.Join(reason, "") != "purged" {
 		t.Errorf("reasons: %v", reason)
 	}
-	for _, args := range [][]string{{"purge"}, {"purge", "--tag", "a", "--class", "marketing"}, {"pause"}, {"stop", "--tag", "a"}, {"show", "--yes"}, {"pause", "--class", "x"}} {
+	for _, args := range [][]string{{"purge"}, {"purge", "--tag", "a", "--priority", "high"}, {"pause"}, {"stop", "--tag", "a"}, {"show", "--yes"}, {"pause", "--class", "x"}} {
 		if r := sluiceRun(t, p.dir, append([]string{"sending"}, args...)...); r.code != exitUsage {
 			t.Errorf("%v: %d %s", args, r.code, r.stderr)
 		}

@@ -36,8 +36,13 @@ func TestSendingStops(t *testing.T) {
 			t.Errorf("%q, want %q", out, want)
 		}
 	}
+	mustRun(t, dir, "sending", "pause", "--tag", "spring", "--class", "marketing", "prices")
+	show("marketing mail of the tag spring: stopped")
+	if out := mustRun(t, dir, "sending", "resume", "--class", "marketing", "--tag", "spring").stdout; out != "marketing mail of the tag spring goes on\n" {
+		t.Errorf("%q", out)
+	}
 	show("marketing mail: not stopped\n")
-	for _, args := range [][]string{{"sending"}, {"sending", "paws"}, {"sending", "show", "x"}, {"sending", "stop", strings.Repeat("x", maxNoteBytes+1)}} {
+	for _, args := range [][]string{{"sending"}, {"sending", "paws"}, {"sending", "show", "x"}, {"sending", "pause", "--priority", "low", "--class", "marketing"}, {"sending", "stop", strings.Repeat("x", maxNoteBytes+1)}} {
 		if r := sluiceRun(t, dir, args...); r.code != exitUsage {
 			t.Errorf("%v: %d %s", args, r.code, r.stderr)
 		}

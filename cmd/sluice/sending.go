@@ -28,12 +28,16 @@ The command needs no running program: the switches are in Redis.
     sluice sending purge --tag spring              count what waits and is meant
     sluice sending purge --tag spring --yes        cancel it
     sluice sending purge --tag spring --count 500  cancel 500 of it at most
+    sluice sending purge --domain example.org      of the mail to one domain
     sluice sending stop [NOTE]                     the same as pause --class marketing
 
-Mail is selected by one of --class, --priority, --route, --tag, --message or --all.
+Mail is selected by one of --class, --priority, --route, --tag, --message or --all, for a
+purge also by --domain (of the recipient) or --sender (an address or its domain);
+--class beside --route, --tag or --message means their mail of that class alone.
 A stopped route takes nothing: mail that other routes take goes by them. Resume without
-a selection resumes marketing mail. A purge by route means mail that asked for the route
-or was last tried by it. Purged mail is cancelled in the ledger, with the reason purged.
+a selection resumes marketing mail. A purge by route means mail that asked for the route,
+was last tried by it, or was not tried yet and goes by no other. Purged mail is cancelled
+in the ledger, with the reason purged.
 Mail that is on the wire just then is cancelled only if it has to wait once more.
 `
 
@@ -44,6 +48,8 @@ var sendingFlags = []flagSpec{
 	{name: mail.SelectRoute, value: "NAME", help: "mail by a route"},
 	{name: mail.SelectTag, value: "TAG", help: "mail with a tag"},
 	{name: mail.SelectMessage, value: "ID", help: "one message"},
+	{name: mail.SelectDomain, value: "DOMAIN", help: "purge: mail to a domain"},
+	{name: mail.SelectSender, value: "SENDER", help: "purge: mail from an address or a domain, that of its envelope"},
 	{name: "yes", help: "purge all that is meant"},
 	{name: "count", value: "N", help: "purge so many at most", check: wholeNumber(1, 1_000_000_000)},
 }
@@ -107,24 +113,35 @@ func runSending(ctx context.Context, c *call) error {
 // selected reads which mail is meant.
 func (c *call) selected(what string) (mail.Selector, error) {
 	var by []string
-	for _, word := range mail.SelectorWords {
+	words := mail.SelectorWords
+	if what == "purge" {
+		words = mail.PurgeWords
+	}
+	for _, word := range mail.PurgeWords {
 		if c.given.has(word) {
 			by = append(by, word)
 		}
+	}
+	class := ""
+	if at := slices.Index(by, mail.SelectClass); at >= 0 && len(by) == 2 {
+		by, class = slices.Delete(by, at, at+1), c.given.text(mail.SelectClass)
 	}
 	switch {
 	case len(by) == 0 && (what == "stop" || what == "resume"):
 		return mail.NewSelector(mail.SelectClass, mail.ClassMarketing.String())
 	case len(by) == 0 && what == "show":
 		return mail.Selector{}, nil
-	case len(by) != 1 || what == "stop" || what == "show":
-		return mail.Selector{}, usagef("sending %s: want %s of --%s", what, map[bool]string{true: "none", false: "one"}[what == "stop" || what == "show"], strings.Join(mail.SelectorWords, ", --"))
+	case len(by) != 1 || !slices.Contains(words, by[0]) || what == "stop" || what == "show":
+		return mail.Selector{}, usagef("sending %s: want %s of --%s", what, map[bool]string{true: "none", false: "one"}[what == "stop" || what == "show"], strings.Join(words, ", --"))
 	}
 	value := c.given.text(by[0])
 	if by[0] == mail.SelectAll {
 		value = ""
 	}
 	s, err := mail.NewSelector(by[0], value)
+	if err == nil {
+		s, err = s.Of(class)
+	}
 	if err != nil {
 		return s, usageError{err}
 	}
@@ -138,7 +155,11 @@ func resumeFlag(s mail.Selector) string {
 	case s.By == mail.SelectAll:
 		return " --all"
 	}
-	return " --" + s.By + " " + safeText(s.Value)
+	flag := " --" + s.By + " " + safeText(s.Value)
+	if s.Class != 0 {
+		flag += " --class " + s.Class.String()
+	}
+	return flag
 }
 
 // purge cancels what waits, or counts it.
@@ -148,7 +169,11 @@ func (c *call) purge(ctx context.Context, o *spool.Operator, s mail.Selector) er
 	if err != nil {
 		return err
 	}
-	o.Partitions = cfg.Partitions
+	router, err := engine.RouterOf(cfg, o.Clock)
+	if err != nil {
+		return err
+	}
+	o.Partitions, o.Meant = cfg.Partitions, router.Meant
 	ingest.RaiseBy(o.Redis, store, slog.Default())
 	logs := engine.LogsOf(o.Redis, cfg)
 	o.Ledger, o.Lanes = store, engine.LanesOf(logs)
@@ -179,7 +204,7 @@ func (c *call) purge(ctx context.Context, o *spool.Operator, s mail.Selector) er
 		progress.say(fmt.Sprintf("%s so far", grouped(int64(total))))
 	}
 	if count {
-		c.print("%s sends wait that are meant by %s; nothing is changed: --yes cancels them, --count N so many at most", grouped(int64(total)), safeText(s.String()))
+		c.print("%s sends wait of %s; none was cancelled. --yes cancels all of them, --count N at most N", grouped(int64(total)), safeText(s.String()))
 		return nil
 	}
 	c.print("%s sends are cancelled; those whose attempt was under way, only if they have to wait once more", grouped(int64(total)))

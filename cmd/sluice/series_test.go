@@ -106,6 +106,48 @@ func TestSeries(t *testing.T) {
 	s.seriesRefused(t)
 	s.seriesCSV(t, whole)
 	s.seriesZones(t)
+	s.seriesWithinHours(t)
+}
+
+// seriesWithinHours: days of India and of Nepal, of counters and of events.
+func (s *served) seriesWithinHours(t *testing.T) {
+	t.Helper()
+	day := time.Now().UTC().Truncate(24 * time.Hour).Add(-48 * time.Hour)
+	at := func(hours, minutes int) string {
+		return day.Add(time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute).Format(time.RFC3339)
+	}
+	for path, body := range map[string]string{
+		"/v1/counters": `[{"app_id":"india","name":"n","by":1,"time":"` + at(18, 14) + `"},{"app_id":"india","name":"n","by":2,"time":"` + at(18, 15) + `"},{"app_id":"india","name":"n","by":4,"time":"` + at(18, 30) + `"},{"app_id":"india","name":"n","by":8,"time":"` + at(20, 0) + `"}]`,
+		"/v1/events":   `[{"event":"e","app_id":"india","event_id":"1","time":"` + at(18, 29) + `"},{"event":"e","app_id":"india","event_id":"2","time":"` + at(18, 31) + `"}]`,
+	} {
+		if status, text := s.ask(t, http.MethodPost, path, body); status != http.StatusAccepted {
+			t.Fatalf("%s: %d %s", path, status, text)
+		}
+	}
+	for zone, want := range map[string]string{"Asia/Kolkata": "3 12 1 1", "Asia/Kathmandu": "1 14 0 2", "UTC": "15 0 2 0"} {
+		await(t, "the days of "+zone, func() bool {
+			var sums [4]int64
+			status, text := s.ask(t, http.MethodGet, "/v1/series?app_id=india&by=name&step=day&tz="+zone+"&from="+day.Format(time.DateOnly)+"&to="+day.Add(48*time.Hour).Format(time.DateOnly), "")
+			var answer struct {
+				Series []struct {
+					Time  time.Time
+					Name  string
+					Count int64
+				}
+			}
+			if err := json.Unmarshal([]byte(text), &answer); err != nil || status != http.StatusOK {
+				t.Fatalf("%s: %d %s %v", zone, status, text, err)
+			}
+			for _, row := range answer.Series {
+				i := map[string]int{"n": 0, "e": 2}[row.Name]
+				if row.Time.Day() != day.Day() {
+					i++
+				}
+				sums[i] = row.Count
+			}
+			return strings.Trim(fmt.Sprint(sums), "[]") == want
+		})
+	}
 }
 
 // seriesZones: a date without a zone is of the zone asked for, and a day that
@@ -129,7 +171,7 @@ func (s *served) seriesRefused(t *testing.T) {
 	t.Helper()
 	for query, want := range map[string]string{
 		"step=week": "want hour or day", "tz=Mars/Base": "IANA", "tz=Local": "IANA", "by=user": "any of app, name, kind", "kind=x": "want mail, custom",
-		"from=2026-01-02&to=2026-01-01": "not before", "from=soon": "time not understood", "step=day&tz=Asia/Kolkata": "do not begin with an hour",
+		"from=2026-01-02&to=2026-01-01": "not before", "from=soon": "time not understood",
 		"format=xml": "json or csv", "limit=5": "not known", "name=a&name=b": "2 times", "name=%zz": "cannot be read",
 	} {
 		if status, text := s.ask(t, "GET", "/v1/series?"+query, ""); status != http.StatusBadRequest || !strings.Contains(text, want) {

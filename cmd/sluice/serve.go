@@ -9,6 +9,7 @@ import (
 
 	"sluice/config"
 	"sluice/engine"
+	"sluice/ops/account"
 )
 
 const serveLong = `
@@ -51,6 +52,19 @@ func (c *call) serveWith(ctx context.Context, change func(*config.Sources)) erro
 	return c.serve(ctx, cfg, c.main.Stderr, nil)
 }
 
+// firstAccount prints a link that makes the first account, unless there is one. It goes
+// past the log: who reads that later shall not find a link in it.
+func (c *call) firstAccount(ctx context.Context, e *engine.Engine) {
+	link, err := e.SetupLink(ctx)
+	switch {
+	case err != nil:
+		fmt.Fprintln(c.main.Stderr, "sluice: no link for the first account, try `sluice account add`:", err)
+	case link != "":
+		c.setup = link
+		fmt.Fprintf(c.main.Stderr, "sluice: there is no account yet; within %d minutes this link makes the first: %s\n", account.SetupMinutes, link)
+	}
+}
+
 // serve runs an engine until its context ends or it fails, with something
 // beside it: `beside`, if any, is run in a goroutine, its end is the
 // engine's, and its context ends when the engine begins to stop. The log goes to a
@@ -60,6 +74,7 @@ func (c *call) serve(ctx context.Context, cfg *config.Config, log io.Writer, bes
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
+	c.firstAccount(ctx, e)
 	besideCtx, stopBeside := context.WithCancel(ctx)
 	defer stopBeside()
 	besideDone := make(chan error, 1)

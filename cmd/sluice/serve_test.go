@@ -39,6 +39,8 @@ optin: {newsletter: {fields: [first_name], per_address_per_hour: 0, per_ip_per_h
 shutdown_seconds: 30
 lists:
   q: {dedupe: event_id, app_id: shop}
+hooks:
+  main: {provider: postmark, secret: a-secret-of-the-documents-examples}
 `
 
 var listening = regexp.MustCompile(`listen=(\S+)`)
@@ -65,8 +67,20 @@ func serveConfigured(t *testing.T, dir string, environ ...string) *served {
 // serveAt is serveConfigured on a machine with a clock of its own.
 func serveAt(t *testing.T, clock sluice.Clock, dir string, environ ...string) *served {
 	t.Helper()
-	s := &served{dir: dir, log: &buffer{}, signals: make(chan os.Signal, 2), done: make(chan int, 1)}
-	m := Main{Args: []string{"serve"}, Environ: environ, Dir: dir, Stdout: s.log, Stderr: s.log, Signals: s.signals, Clock: clock}
+	return serveMain(t, Main{Args: []string{"serve"}, Environ: environ, Dir: dir, Clock: clock})
+}
+
+// devAt starts `sluice dev` in a directory.
+func devAt(t *testing.T, dir string) *served {
+	t.Helper()
+	return serveMain(t, Main{Args: []string{"dev", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "sluice-data")}, Dir: dir})
+}
+
+// serveMain runs a program that serves until the test ends.
+func serveMain(t *testing.T, m Main) *served {
+	t.Helper()
+	s := &served{dir: m.Dir, log: &buffer{}, signals: make(chan os.Signal, 2), done: make(chan int, 1)}
+	m.Stdout, m.Stderr, m.Signals = s.log, s.log, s.signals
 	ended := false
 	go func() { s.done <- m.Run(context.Background()) }()
 	t.Cleanup(func() {
@@ -303,7 +317,7 @@ func TestEmbeddedRedisEnds(t *testing.T) {
 	cfg := config.Default()
 	cfg.Listen, cfg.Data, cfg.ShutdownSeconds = "127.0.0.1:0", t.TempDir(), 5
 	cfg.Database = config.URL("sqlite:" + filepath.Join(cfg.Data, "sluice.db"))
-	c := &call{main: &Main{}, kill: context.Background()}
+	c := &call{main: &Main{Stderr: io.Discard}, kill: context.Background()}
 	var e *engine.Engine
 	err := c.serve(t.Context(), cfg, io.Discard, func(ctx context.Context, running *engine.Engine) error {
 		e = running

@@ -90,7 +90,11 @@ func describeSpill(path string) string {
 		}
 		events++
 	}
-	text := fmt.Sprintf("%s events since %s, of deployment %s", grouped(events), r.Header.Made.Format(time.RFC3339), r.Header.Deployment)
+	what := "events"
+	if r.Header.Items {
+		what = "choices of people"
+	}
+	text := fmt.Sprintf("%s %s since %s, of deployment %s", grouped(events), what, r.Header.Made.Format(time.RFC3339), r.Header.Deployment)
 	if left, why := r.Rest(); left > 0 {
 		text += fmt.Sprintf("; then %d bytes that cannot be read: %v", left, why)
 	}
@@ -106,7 +110,12 @@ func (c *call) spillReplay(ctx context.Context, files []string) error {
 	if err != nil {
 		return err
 	}
+	db, err := c.store(ctx)
+	if err != nil {
+		return err
+	}
 	s := &ingest.Spilled{
+		Said:       db,
 		Deployment: strconv.FormatUint(deployment, 10), Logs: engine.LogsOf(running.Redis, running.Config), Kept: engine.Retention(running.Config), Clock: c.clockOf(ctx, running.Redis),
 		Log: slog.New(slog.NewTextHandler(c.main.Stderr, &slog.HandlerOptions{ReplaceAttr: engine.MaskAttr})),
 	}

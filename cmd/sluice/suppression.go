@@ -128,7 +128,7 @@ func (s *suppressing) add(ctx context.Context, args []string) error {
 	}
 	n, err := s.service().Add(ctx, changes)
 	if err == nil {
-		s.print("%d added, %d repeats; no process mails them in a second from now", n, len(changes)-n)
+		s.print("%d added, %d repeats; within a second no process sends mail to them any more", n, len(changes)-n)
 	}
 	return err
 }
@@ -280,12 +280,12 @@ func (s *suppressing) imported(ctx context.Context, args []string) (err error) {
 	}
 	defer lines.Close()
 	n, err := s.importLines(ctx, lines, reader, func() float64 { return partOf(in.n.Load(), size) })
-	s.print("%s lines: %s added, %s repeats, %s lines are none", grouped(n.read), grouped(n.added), grouped(n.repeats), grouped(n.bad))
+	s.print("%s lines: %s added, %s repeats, %s lines rejected", grouped(n.read), grouped(n.added), grouped(n.repeats), grouped(n.bad))
 	if err != nil {
 		return fmt.Errorf("import suppressions, after %d lines: %w; run it again, which does no harm", n.read, err)
 	}
 	if n.bad > 0 {
-		return fmt.Errorf("import suppressions: %d lines are none", n.bad)
+		return fmt.Errorf("import suppressions: %d lines rejected", n.bad)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func TestSuppressionCommand(t *testing.T) {
 	if err := os.WriteFile(file, packed.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := mustRun(t, dir, "suppression", "import", file, "--reason", "hard_bounce").stdout; got != "12,347 lines: 12,347 added, 0 repeats, 0 lines are none\n" {
+	if got := mustRun(t, dir, "suppression", "import", file, "--reason", "hard_bounce").stdout; got != "12,347 lines: 12,347 added, 0 repeats, 0 lines rejected\n" {
 		t.Errorf("import: %s", got)
 	}
 	checked("user-12344@example.org", true)
@@ -71,7 +71,7 @@ func TestSuppressionCommand(t *testing.T) {
 	if err := os.WriteFile(file, []byte("dan@example.com\nnot an entry\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := sluiceRun(t, dir, "suppression", "import", file); got.code != 1 || !strings.Contains(got.stderr, "line 2: entry is") || !strings.Contains(got.stdout, "2 lines: 1 added, 0 repeats, 1 lines are none") {
+	if got := sluiceRun(t, dir, "suppression", "import", file); got.code != 1 || !strings.Contains(got.stderr, "line 2: entry is") || !strings.Contains(got.stdout, "2 lines: 1 added, 0 repeats, 1 lines rejected") {
 		t.Errorf("a bad line: %d %s%s", got.code, got.stdout, got.stderr)
 	}
 }
@@ -92,7 +92,7 @@ func TestSuppressionFiles(t *testing.T) {
 	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"10,500 lines: 5,250 added, 5,250 repeats, 0 lines are none\n", "10,500 lines: 0 added, 10,500 repeats, 0 lines are none\n"} {
+	for _, want := range []string{"10,500 lines: 5,250 added, 5,250 repeats, 0 lines rejected\n", "10,500 lines: 0 added, 10,500 repeats, 0 lines rejected\n"} {
 		if got := mustRun(t, dir, "suppression", "import", file).stdout; got != want {
 			t.Errorf("import: %swant %s", got, want)
 		}
@@ -126,10 +126,10 @@ func TestSuppressionFiles(t *testing.T) {
 	if status, text := s.ask(t, "POST", "/v1/suppressions", `{"suppressions":[{"entry":"*.com"}]}`); status != http.StatusBadRequest || !strings.Contains(text, "force") {
 		t.Errorf("*.com by the API: %d %s", status, text)
 	}
-	if got := sluiceRun(t, dir, "suppression", "import", file); got.code != 1 || !strings.Contains(got.stdout, "3 lines: 1 added, 0 repeats, 2 lines are none") {
+	if got := sluiceRun(t, dir, "suppression", "import", file); got.code != 1 || !strings.Contains(got.stdout, "3 lines: 1 added, 0 repeats, 2 lines rejected") {
 		t.Errorf("import .com: %d %s%s", got.code, got.stdout, got.stderr)
 	}
-	if got := mustRun(t, dir, "suppression", "import", file, "--force").stdout; got != "3 lines: 2 added, 1 repeats, 0 lines are none\n" {
+	if got := mustRun(t, dir, "suppression", "import", file, "--force").stdout; got != "3 lines: 2 added, 1 repeats, 0 lines rejected\n" {
 		t.Errorf("import .com by force: %s", got)
 	}
 	if got := mustRun(t, dir, "suppression", "remove", "*.com").stdout; got != "1 removed\n" {

@@ -30,7 +30,9 @@ func (c *call) templateInput(ctx context.Context, store *sqlstore.Store, id stri
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	in := &template.Input{Origin: template.SampleOrigin, Unsubscribe: consent.New(nil, c.config.PublicURL, nil, sluice.SystemClock{}).SampleUnsubscribeURL()}
+	links := consent.New(nil, c.config.PublicURL, nil, sluice.SystemClock{})
+	links.Pages = c.config.SubscriptionPages()
+	in := &template.Input{Origin: template.SampleOrigin, Unsubscribe: links.SampleUnsubscribeURL()}
 	if in.Variables, err = c.variables(); err != nil {
 		return nil, nil, nil, err
 	}

@@ -7,13 +7,13 @@
 -- Args:    1 token, 2 follower, 3 from, 4 to, 5 now in ms, 6 source of its dead
 --          letters, 7 items for the log or '', 8 number of operations, then for
 --          each: number of words, words
--- Returns: {1, dead letters, id of the entry that the items are in or ''} done;
---          {0, 0, ''} done before; {-1, position} conflict
+-- Returns: {1, dead letters, id of the entry that the items are in or '', id of the
+--          one before it} done; {0, 0, '', ''} done before; {-1, position} conflict
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return redis.error_reply('LEASE of the role is held by another process')
 end
 local at = redis.call('HGET', KEYS[2], ARGV[2]) or '0-0'
-if at == ARGV[4] then return {0, 0, ''} end
+if at == ARGV[4] then return {0, 0, '', ''} end
 if at ~= ARGV[3] then return {-1, at} end
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[4])
 
@@ -39,10 +39,10 @@ for _ = 1, tonumber(ARGV[8]) do
     dead[#dead + 1] = struct.pack('<I4B', #payload + 1, 2) .. payload
   end
 end
-local id = ''
+local id, prev = '', ''
 if ARGV[7] ~= '' or #dead > 0 then
-  local prev = redis.call('HGET', KEYS[4], '@tail') or '0-0'
+  prev = redis.call('HGET', KEYS[4], '@tail') or '0-0'
   id = redis.call('XADD', KEYS[3], '*', 'prev', prev, 'batch', string.char(1) .. ARGV[7] .. table.concat(dead))
   redis.call('HSET', KEYS[4], '@tail', id)
 end
-return {1, #dead, id}
+return {1, #dead, id, prev}

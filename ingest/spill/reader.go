@@ -65,7 +65,8 @@ func (r *Reader) begin() error {
 	return err
 }
 
-// Next returns the next event, encoded, with the number of its record, from 1.
+// Next returns the next event, encoded, or the next items that belong together
+// (Header.Items), with the number of its record, from 1.
 // It returns io.EOF at the end, or where the file cannot be read any further.
 func (r *Reader) Next() (store.Line, error) {
 	var head [recordBytes]byte

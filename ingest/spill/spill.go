@@ -9,9 +9,12 @@
 //
 // A file is a header and records, integers little-endian:
 //
-//	header = "SLSP", version (1), id (16 of a-z2-7), deployment (uint64), made at (ms, int64), CRC of these
-//	record = length of the event (uint32), CRC of length and event, event
-//	event  = as in a batch: see sluice.AppendEvent
+//	header = "SLSP", version, id (16 of a-z2-7), deployment (uint64), made at (ms, int64), CRC of these
+//	record = length of what follows (uint32), CRC of length and what follows; then
+//	         in version 1 an event as in a batch (sluice.AppendEvent), without its head;
+//	         in version 2 items as in a batch that go to one log in one step
+//
+// A program that does not know version 2 leaves such files where they are.
 //
 // CRC is CRC-32C (Castagnoli), which processors compute. A record that is cut
 // short or damaged ends the file: what follows it cannot be found.
@@ -26,8 +29,6 @@ import (
 	"hash/crc32"
 	"strconv"
 	"time"
-
-	"sluice"
 )
 
 // Bounds of spilling.
@@ -49,10 +50,11 @@ const (
 
 const (
 	magic       = "SLSP"
-	version     = 1
+	ofEvents    = 1 // versions
+	ofItems     = 2
 	idBytes     = 16
 	headerBytes = len(magic) + 1 + idBytes + 8 + 8 + 4
-	recordBytes = 8 // of a record, beside its event
+	recordBytes = 8 // of a record, beside what it holds
 )
 
 // ErrFull says that the files are as large as they may be.
@@ -64,6 +66,7 @@ var crcTable = crc32.MakeTable(crc32.Castagnoli)
 type Header struct {
 	ID         string // 16 characters of a-z2-7
 	Deployment string // the deployment of the events: a number in decimal (flow.Identify)
+	Items      bool   // its records are items, not events
 	Made       time.Time
 }
 
@@ -79,6 +82,10 @@ func (h *Header) append(dst []byte) ([]byte, error) {
 		return nil, fmt.Errorf("deployment %q is no number: %w", h.Deployment, err)
 	}
 	start := len(dst)
+	version := byte(ofEvents)
+	if h.Items {
+		version = ofItems
+	}
 	dst = append(append(dst, magic...), version)
 	dst = append(dst, h.ID...)
 	dst = binary.LittleEndian.AppendUint64(dst, deployment)
@@ -91,15 +98,16 @@ func parseHeader(b []byte) (Header, error) {
 	if len(b) < headerBytes || string(b[:len(magic)]) != magic {
 		return Header{}, errors.New("it is no spill file, or its beginning was never written")
 	}
-	if v := b[len(magic)]; v != version {
-		return Header{}, fmt.Errorf("it is of version %d, this program reads %d", v, version)
+	version := b[len(magic)]
+	if version != ofEvents && version != ofItems {
+		return Header{}, fmt.Errorf("it is of version %d, this program reads %d and %d", version, ofEvents, ofItems)
 	}
 	body := headerBytes - 4
 	if crc32.Checksum(b[:body], crcTable) != binary.LittleEndian.Uint32(b[body:]) {
 		return Header{}, errors.New("its beginning is damaged")
 	}
 	at := len(magic) + 1
-	h := Header{ID: string(b[at : at+idBytes])}
+	h := Header{ID: string(b[at : at+idBytes]), Items: version == ofItems}
 	at += idBytes
 	h.Deployment = strconv.FormatUint(binary.LittleEndian.Uint64(b[at:]), 10)
 	h.Made = time.UnixMilli(int64(binary.LittleEndian.Uint64(b[at+8:]))).UTC()
@@ -107,13 +115,9 @@ func parseHeader(b []byte) (Header, error) {
 }
 
 // appendRecord appends a record.
-func appendRecord(dst []byte, e *sluice.Event) []byte {
+func appendRecord(dst, record []byte) []byte {
 	start := len(dst)
-	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)
-	item := sluice.AppendEvent(nil, e)
-	event := item[sluice.ItemHeaderBytes:]
-	binary.LittleEndian.PutUint32(dst[start:], uint32(len(event)))
-	crc := crc32.Update(crc32.Checksum(dst[start:start+4], crcTable), crcTable, event)
-	binary.LittleEndian.PutUint32(dst[start+4:], crc)
-	return append(dst, event...)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(record)))
+	crc := crc32.Update(crc32.Checksum(dst[start:], crcTable), crcTable, record)
+	return append(binary.LittleEndian.AppendUint32(dst, crc), record...)
 }

@@ -31,6 +31,7 @@ type Writer struct {
 	deployment string
 	clock      sluice.Clock
 	id         string // of events that have none
+	items      bool   // its records are items
 	maxFile    int64
 	maxDir     int64
 
@@ -69,6 +70,13 @@ func Open(dir string, deployment string, clock sluice.Clock) *Writer {
 	return w
 }
 
+// OpenItems is Open of a writer of items, by WriteItems.
+func OpenItems(dir string, deployment string, clock sluice.Clock) *Writer {
+	w := Open(dir, deployment, clock)
+	w.items = true
+	return w
+}
+
 // Stats returns the counts.
 func (w *Writer) Stats() Stats {
 	w.mu.Lock()
@@ -80,9 +88,27 @@ func (w *Writer) Stats() Stats {
 // so that it is stored once however often its file is replayed. The error is
 // ErrFull or the disk's; then the event may or may not be kept.
 func (w *Writer) Write(e sluice.Event) error {
-	if e.TimeMillis <= 0 || e.Name == "" {
-		return fmt.Errorf("spill event %q: it has no name or no time", e.Name)
+	if e.TimeMillis <= 0 || e.Name == "" || w.items {
+		return fmt.Errorf("spill event %q: it has no name or no time, or the file is one of items", e.Name)
 	}
+	return w.add(func(n int64) []byte {
+		if e.ID == "" {
+			e.ID = "sp-" + w.id + "-" + strconv.FormatInt(n, 10)
+		}
+		return sluice.AppendEvent(nil, &e)[sluice.ItemHeaderBytes:]
+	})
+}
+
+// WriteItems puts items that belong together on disk. Errors are those of Write.
+func (w *Writer) WriteItems(items []byte) error {
+	if len(items) == 0 || !w.items {
+		return errors.New("spill items: there are none, or the file is one of events")
+	}
+	return w.add(func(int64) []byte { return items })
+}
+
+// add puts a record on disk, which is made with its number.
+func (w *Writer) add(record func(n int64) []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.waiting == nil {
@@ -90,10 +116,7 @@ func (w *Writer) Write(e sluice.Event) error {
 	}
 	g := w.waiting
 	w.events++
-	if e.ID == "" {
-		e.ID = "sp-" + w.id + "-" + strconv.FormatInt(w.events, 10)
-	}
-	g.data = appendRecord(g.data, &e)
+	g.data = appendRecord(g.data, record(w.events))
 	g.events++
 	for !g.done {
 		if w.writing {
@@ -176,7 +199,7 @@ func (w *Writer) begin() error {
 		return w.full()
 	}
 	removeUnborn(w.dir)
-	h := Header{ID: newID(), Deployment: w.deployment, Made: w.clock.Now()}
+	h := Header{ID: newID(), Deployment: w.deployment, Items: w.items, Made: w.clock.Now()}
 	// It gets the name of a spill file only when it is locked and has its
 	// header. So it cannot be taken for one left behind.
 	final := filepath.Join(w.dir, h.ID+Suffix)

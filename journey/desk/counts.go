@@ -13,17 +13,22 @@ import (
 
 // StepCounts is what has happened at a step, over all versions.
 type StepCounts struct {
-	Step     string           `json:"step"`
-	Entered  int64            `json:"entered"`
-	Waiting  int64            `json:"waiting"` // now: entered, neither passed nor exited
-	Passed   int64            `json:"passed"`
-	Exited   int64            `json:"exited"`
-	LeftOut  int64            `json:"left_out"` // mails, for the quiet hours, or because they are not wanted
-	Capped   int64            `json:"capped"`   // mails, for caps
-	Withheld int64            `json:"withheld"` // mails, for the control group of all journeys
-	Sent     int64            `json:"sent"`     // mails that were accepted by whom they were handed to
-	Opened   int64            `json:"opened"`   // of them, by people and machines
-	Clicked  int64            `json:"clicked"`  // the same
+	Step     string `json:"step"`
+	Entered  int64  `json:"entered"`
+	Waiting  int64  `json:"waiting"` // now: entered, neither passed nor exited
+	Passed   int64  `json:"passed"`
+	Exited   int64  `json:"exited"`
+	LeftOut  int64  `json:"left_out"` // mails, for the quiet hours, or because they are not wanted
+	Capped   int64  `json:"capped"`   // mails, for caps
+	Withheld int64  `json:"withheld"` // mails, for the control group of all journeys
+	Sent     int64  `json:"sent"`     // mails that were accepted by whom they were handed to
+	Opened   int64  `json:"opened"`   // of them, by people
+	Clicked  int64  `json:"clicked"`  // the same
+
+	// By people and machines.
+	OpenedRaw  int64 `json:"opened_raw"`
+	ClickedRaw int64 `json:"clicked_raw"`
+
 	Branches map[string]int64 `json:"branches,omitempty"`
 
 	converted map[string]int64 // PATH/CONVERSION, of a random step with a control
@@ -168,6 +173,10 @@ func (s *StepCounts) add(what, branches []string, n int64) {
 		s.Opened += n
 	case "clicked":
 		s.Clicked += n
+	case "opened_raw":
+		s.OpenedRaw += n
+	case "clicked_raw":
+		s.ClickedRaw += n
 	case "passed":
 		s.Passed += n
 		branch := ""

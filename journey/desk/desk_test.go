@@ -268,6 +268,30 @@ func TestStatuses(t *testing.T) {
 	b.refused(err, sluice.CodeNotFound)
 }
 
+// A journey that is held is paused with the reason, once, and only if it is live.
+func TestHold(t *testing.T) {
+	b := newBed(t)
+	b.create(tiny)
+	for _, status := range []string{journey.StatusDraft, journey.StatusLive, journey.StatusPaused, journey.StatusStopped} {
+		j := b.get("tiny")
+		j.Status, j.Hold = status, ""
+		_, err := b.store.PutStatus(t.Context(), j)
+		b.ok(err)
+		before := b.published()
+		hold, paused, err := b.Hold(t.Context(), "tiny", "of "+status)
+		b.ok(err)
+		live := status == journey.StatusLive
+		if again, _, err := b.Hold(t.Context(), "tiny", "again"); err != nil || again != hold || live && hold != "of live" {
+			t.Errorf("a %s journey stands because of %q, then of %q: %v", status, hold, again, err)
+		}
+		if j = b.get("tiny"); paused != live || (b.published() > before) != live || live && (j.Status != journey.StatusPaused || j.Hold != "of live") || !live && j.Status != status {
+			t.Errorf("a %s journey: paused %v, it is %s and stands because of %q", status, paused, j.Status, j.Hold)
+		}
+	}
+	_, _, err := b.Hold(t.Context(), "no", "why")
+	b.refused(err, sluice.CodeNotFound)
+}
+
 // A copy speaks of itself where the other spoke of itself, and is a draft.
 func TestCopy(t *testing.T) {
 	b := newBed(t)

@@ -45,6 +45,9 @@ func (d *Desk) Show(ctx context.Context, id string, version int) (*Shown, error)
 	return s, err
 }
 
+// Draft returns a journey with its draft as it is kept, without reading more.
+func (d *Desk) Draft(ctx context.Context, id string) (store.Journey, error) { return d.at(ctx, id, -1) }
+
 // listedAtOnce are read by one statement: each may have a draft of 256 KiB.
 const listedAtOnce = 50
 

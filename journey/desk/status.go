@@ -73,6 +73,19 @@ func (d *Desk) SetStatus(ctx context.Context, id string, c Change) (store.Journe
 	return d.put(ctx, j, c)
 }
 
+// Hold pauses a journey that is live, and says why it stands until an operator resumes
+// it. paused is false if it is not live, and stays as it is. hold is why it stands then;
+// empty: for no such reason. The error has CodeNotFound if there is no such journey.
+func (d *Desk) Hold(ctx context.Context, id, why string) (hold string, paused bool, err error) {
+	j, err := d.at(ctx, id, -1)
+	if err != nil || j.Status != journey.StatusLive {
+		return j.Hold, false, err
+	}
+	j.Hold = why
+	_, err = d.put(ctx, j, Pause)
+	return why, err == nil, err
+}
+
 // put makes a change that is allowed.
 func (d *Desk) put(ctx context.Context, j store.Journey, c Change) (store.Journey, error) {
 	var err error

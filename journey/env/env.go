@@ -36,7 +36,7 @@ const stillSubscribed = "subscribed"
 // times. with is not nil if their content has members of the context. The error says of a
 // step that it has no mail that can be sent, or is one of the database.
 func (d *Database) Mailing(ctx context.Context, m *plan.Mailing) (send mail.Send, with *Contextual, err error) {
-	content := template.Content{Template: m.Template, Version: m.Version, Mail: m.Content, Variables: m.Variables}
+	content := template.Content{Template: m.Template, Version: m.Version, Mail: m.Content, Variables: m.Variables, Group: m.Group}
 	if m.Class == mail.ClassMarketing {
 		content.State = stillSubscribed
 	}

@@ -14,7 +14,7 @@ import (
 func TestMailsHaveTheContextTheyName(t *testing.T) {
 	const text = "{{event_properties.${total}}} {{canvas_entry_properties.${at} | date: '%d'}} {{ context.name }} {{canvas.${name}}} {{campaign.${name}}}"
 	d := &Database{}
-	_, with, err := d.Mailing(t.Context(), &plan.Mailing{From: "a@example.com", Class: mail.ClassMarketing,
+	_, with, err := d.Mailing(t.Context(), &plan.Mailing{From: "a@example.com", Class: mail.ClassMarketing, Group: "weekly",
 		Content: &mail.TemplateVersion{Subject: "s", Text: text, Class: mail.ClassMarketing}})
 	if err != nil || with == nil {
 		t.Fatal(with, err)
@@ -26,6 +26,9 @@ func TestMailsHaveTheContextTheyName(t *testing.T) {
 	c, err := template.ParseContent(content)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if c.Group != "weekly" {
+		t.Errorf("the mail is of group %q", c.Group)
 	}
 	compiled, err := template.Compile(c.Mail)
 	if err != nil {

@@ -30,7 +30,7 @@ func (s *Schedule) Next(after time.Time, own *time.Location) (at time.Time, ok b
 		}
 		if s.isOn(wall) {
 			at = timetext.FirstMoment(wall, zone)
-			if at.After(after) && at.In(zone).YearDay() == wall.YearDay() {
+			if at.After(after) && timetext.IsOn(at, wall, zone) {
 				return at, true
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"sluice/flow"
@@ -17,14 +18,16 @@ import (
 // change is a commit in the making: the records of people in one or more journeys, and
 // what goes to the log with them.
 type change struct {
-	part  *part
-	units map[unitKey]*flow.Unit
-	order []unitKey // in which they were touched
-	items []byte    // for the log
-	notes []flow.Operation
-	out   *step.Result
-	moved int     // people whose time had come
-	paced *inside // of this journey those move whom the rate of mails had waiting; nil: others
+	part   *part
+	units  map[unitKey]*flow.Unit
+	order  []unitKey // in which they were touched
+	items  []byte    // for the log
+	counts int       // bytes of these that are counts
+	came   []*inside // the journeys that the people of this decision have entered by it
+	notes  []flow.Operation
+	out    *step.Result
+	moved  int     // people whose time had come
+	paced  *inside // of this journey those move whom the rate of mails had waiting; nil: others
 
 	wayBytes int // of the units of ways that were read: those of large plans are large
 
@@ -196,9 +199,17 @@ func (c *change) target(from *version, at int) (in *inside, wait bool) {
 }
 
 // goOn lets people into the journeys that they have gone to.
+//
+// Journeys may lead to each other in a circle, as those do that take turns over the weeks.
+// Where nothing in the circle waits, people would walk in it for ever. So nobody enters a
+// journey twice by one decision: who comes to it again has finished the way.
 func (c *change) goOn(ctx context.Context, in *inside, from *version, people []step.Person) error {
 	if len(c.out.Goes) == 0 {
 		return nil
+	}
+	if !people[0].Record.Inside() { // these have just entered, all of them
+		c.came = append(c.came, in)
+		defer func() { c.came = c.came[:len(c.came)-1] }()
 	}
 	to := make(map[*inside][]step.Person)
 	var order []*inside
@@ -213,8 +224,8 @@ func (c *change) goOn(ctx context.Context, in *inside, from *version, people []s
 			}
 			continue
 		}
-		if target.current == nil {
-			continue // it was stopped
+		if target.current == nil || slices.Contains(c.came, target) {
+			continue // it was stopped, or is where they come from
 		}
 		if to[target] == nil {
 			order = append(order, target)
@@ -280,8 +291,8 @@ func (c *change) full() bool {
 	return len(c.items)+c.bytes+c.wayBytes >= flow.CommitBytes/2 || len(c.order) >= changeUnits
 }
 
-// changeUnits bounds the units that a change keeps: 2 MB.
-const changeUnits = 256
+// changeUnits bounds the units that a change keeps: 4 MB.
+const changeUnits = 512
 
 // commit carries a change out.
 func (c *change) commit(ctx context.Context) error {
@@ -324,6 +335,7 @@ func (c *change) commit(ctx context.Context) error {
 		in.letMore = false
 	}
 	p.crowd.commit(commit.Appended)
+	p.lookedOn(commit, c.counts == len(c.items))
 	p.saver.touch(changed)
 	p.capping.keepMade(c.made, commit.Appended, p.clock.Now())
 	p.keepKept(ctx, c, commit.Appended)

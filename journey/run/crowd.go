@@ -2,8 +2,10 @@ package run
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strings"
+	"time"
 
 	"sluice"
 	"sluice/flow"
@@ -14,11 +16,22 @@ import (
 const (
 	// pendingMails is how many mails of a partition may be pending, in a lane or in the
 	// log before it, when journeys make more.
-	pendingMails = 500
+	pendingMails = 256
+
+	// unstoredMails is how many mails that the store has not stored yet a partition's
+	// journeys may have in its log when they make more.
+	unstoredMails = 2048
+
+	// storedLook is how often is looked up to where the store has the log, while so
+	// many wait for it.
+	storedLook = 100 * time.Millisecond
+
+	// crowdRest is how long people rest who are due and wait for room.
+	crowdRest = 100 * time.Millisecond
 
 	// mailsAtOnce is how many mails people who are due make by one commit, at most a
-	// group of people more.
-	mailsAtOnce = step.MaxPeople
+	// group of people more. One block of people is enough.
+	mailsAtOnce = flow.BlockRecords
 
 	// shareMails is how many each journey may make all the same while the lane is
 	// crowded, sharesMails together. It has them anew once the lane is not.
@@ -42,11 +55,13 @@ const (
 // lane takes to get shorter by one commit. So each has a share of its own.
 //
 // The store brings mails from the log to their lanes, and a commit of mails is counted here
-// until it has. Otherwise a store that is behind a little gets all that the log takes.
+// until it has. Otherwise a store that is behind a little gets all that the log takes. What
+// has left its lane stays in the log until it is stored, so that is bounded as well.
 //
 // The invariant. What journeys have in a lane, and in the log for it, is at most
-// pendingMails, mailsAtOnce, a group of people, and sharesMails. A session begins with new
-// shares, and knows nothing of mails that its predecessor has in the log.
+// pendingMails, mailsAtOnce, a group of people, and sharesMails. In the log, sent or not,
+// the store has at most unstoredMails, and the same beside it, before it. A session begins
+// with new shares, and knows nothing of mails that its predecessor has in the log.
 //
 // What is not counted: mail of paused journeys, which is in sublanes of its own and was
 // counted when it was made. What was dropped: a count of the mails of each journey in
@@ -59,8 +74,13 @@ type crowd struct {
 	queuedBy string           // the follower that brings mails to lanes; empty: none is known
 	fresh    map[string]int64 // by lane: made, and not committed
 	flying   []flying         // committed, and not in a lane as far as is known; oldest first
+	held     bool             // the last pass had somebody wait for room
 	moving   *inside          // its people who are due move: their mails are of no share; nil: none do
 	granted  int              // that they may still make
+
+	unstored     []flying // committed, and not stored as far as is known; oldest first
+	unstoredSum  int64    // mails of these
+	storedLooked time.Time
 }
 
 // flying are the mails of a commit, by lane.
@@ -69,12 +89,45 @@ type flying struct {
 	mails map[string]int64
 }
 
+// empty says that the log has nothing that is not stored.
+func (c *crowd) empty() { c.flying, c.unstored, c.unstoredSum = nil, nil, 0 }
+
 // commit notes that the mails made since the last commit are in the log.
 func (c *crowd) commit(at sluice.Position) {
 	if len(c.fresh) > 0 && c.queuedBy != "" {
 		c.flying = append(c.flying, flying{at, c.fresh})
 	}
+	if len(c.fresh) > 0 {
+		made := flying{at, c.fresh}
+		c.unstored = append(c.unstored, made)
+		c.unstoredSum += made.sum()
+	}
 	c.fresh = nil
+}
+
+func (f *flying) sum() (n int64) {
+	for _, mails := range f.mails {
+		n += mails
+	}
+	return n
+}
+
+// store forgets the commits that are stored, if so many are not as far as is known that it
+// matters. Else, and more often than storedLook, storedUpTo is not asked: a statement.
+func (c *crowd) store(ctx context.Context, storedUpTo func(context.Context) (sluice.Position, error)) error {
+	if c.unstoredSum < unstoredMails || time.Since(c.storedLooked) < storedLook {
+		return nil
+	}
+	at, err := storedUpTo(ctx)
+	if err != nil {
+		return err
+	}
+	c.storedLooked = time.Now()
+	for len(c.unstored) > 0 && !at.Before(c.unstored[0].at) {
+		c.unstoredSum -= c.unstored[0].sum()
+		c.unstored = c.unstored[1:]
+	}
+	return nil
 }
 
 // land forgets the commits that are in their lanes. The lanes are counted after it: a
@@ -93,11 +146,19 @@ func (c *crowd) land(ctx context.Context, log *flow.Log) error {
 	return nil
 }
 
-// look reads how much waits, once a pass.
-func (c *crowd) look(ctx context.Context, log *flow.Log) error {
-	if c.looked {
+// lookForRoom reads how much waits, once a pass.
+func (p *part) lookForRoom(ctx context.Context) error {
+	if p.crowd.looked {
 		return nil
 	}
+	if p.storedBy == "" {
+		p.crowd.unstored, p.crowd.unstoredSum = nil, 0
+	}
+	return errors.Join(p.crowd.store(ctx, p.storedUpTo), p.crowd.look(ctx, p.log))
+}
+
+// look reads how much waits in the lanes.
+func (c *crowd) look(ctx context.Context, log *flow.Log) error {
 	if err := c.land(ctx, log); err != nil {
 		return err
 	}
@@ -117,7 +178,7 @@ func (c *crowd) look(ctx context.Context, log *flow.Log) error {
 			c.pending[main] += n
 		}
 	}
-	crowded := false
+	crowded := c.unstoredSum >= unstoredMails
 	for _, n := range c.pending {
 		crowded = crowded || n >= pendingMails
 	}
@@ -130,7 +191,7 @@ func (c *crowd) look(ctx context.Context, log *flow.Log) error {
 // allows returns how many mails a journey may make now.
 func (c *crowd) allows(in *inside) int {
 	for lane := range in.lanes {
-		if c.pending[lane] >= pendingMails {
+		if c.unstoredSum >= unstoredMails || c.pending[lane] >= pendingMails {
 			return max(min(in.share, sharesMails-c.shares), 0)
 		}
 	}

@@ -135,3 +135,79 @@ func TestAWaveWaitsForTheStore(t *testing.T) {
 		b.queued()
 	}
 }
+
+// Mail that has left its lane is in the log until it is stored: so while the store is
+// behind no more is made, though the lanes are empty.
+func TestAWaveWaitsUntilMailIsStored(t *testing.T) {
+	const people = 4000
+	const most = unstoredMails + mailsAtOnce + step.MaxPeople + shareMails
+	b := newBed(t, people)
+	b.publish(fmt.Sprintf(crowding, "wave", "wave", "  - {id: pause, delay: {for: 1h}, next: mail}\n", "wave"))
+	b.tell(0, "wave", 1, people)
+	b.passes(b.open())
+	b.clock.Move(time.Hour)
+	p := b.open()
+	p.storedBy = "store"
+	var stored sluice.Position
+	for made := 0; made < people; {
+		b.passes(p)
+		now := len(b.mails("wave"))
+		if now == made || now > made+most {
+			t.Fatalf("with %d mails stored %d were made, want %d more at most, and some", made, now, most)
+		}
+		made = now
+		last, err := b.log.Last(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last != stored {
+			b.apply(&store.Effect{Moves: []store.Move{{Follower: "store", From: stored, To: last}}})
+			stored = last
+		}
+		p.crowd.storedLooked = time.Time{}
+	}
+}
+
+// However many messages stand in a row, one commit makes no more mails than others do:
+// fewer people are decided about at once.
+func TestManyMessagesInARow(t *testing.T) {
+	const people, messages = 512, 100
+	var steps strings.Builder
+	for i := range messages {
+		next := fmt.Sprint("m", i+1)
+		if i == messages-1 {
+			next = "exit"
+		}
+		fmt.Fprintf(&steps, "  - {id: m%d, message: {template: x}, next: %s}\n", i, next)
+	}
+	for _, entry := range []string{"{event: signup}", `{at: "2026-03-02 10:00"}`} {
+		b := newBed(t, people)
+		b.publish("id: many\nentry: {when: " + entry + "}\nsteps:\n  - {id: pause, delay: {for: 1h}, next: m0}\n" + steps.String())
+		if strings.Contains(entry, "at:") {
+			b.publish("id: more\nentry: {when: " + entry + "}\nsteps:\n" + steps.String())
+		}
+		b.enterAll(people)
+		b.passes(b.open())
+		for range 3 {
+			b.clock.Move(time.Hour)
+			b.passes(b.open())
+		}
+		for at := (sluice.Position{}); ; {
+			batches, err := b.log.Read(t.Context(), at, 1, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(batches) == 0 {
+				break
+			}
+			at = batches[0].Position
+			f := newFound()
+			if b.readBatch(&f, batches[0].Data); len(f.ids) > 3*mailsAtOnce {
+				t.Fatalf("%s: a commit has %d mails", entry, len(f.ids))
+			}
+		}
+		if n := len(b.read().ids); n == 0 {
+			t.Errorf("%s: no mails", entry)
+		}
+	}
+}

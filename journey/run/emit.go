@@ -44,7 +44,8 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did, vari
 	if s.User == "" {
 		s.User = p.ID.String()
 	}
-	s.AcceptedMillis, s.DueMillis, s.ExpiresMillis = now, now, expires
+	// Mail of before a resume may be cancelled (Gate): this is none, whatever the clock says.
+	s.AcceptedMillis, s.DueMillis, s.ExpiresMillis = max(now, in.skip+1), now, expires
 	r := &c.out.Records[did.Person]
 	s.Journey, s.Step, s.Occurrence = in.id, v.walk.Plan().Steps[did.Step].ID, int(r.Occurrence)
 	s.Person, s.Variant = p.ID.Number, variant
@@ -110,9 +111,11 @@ func (c *change) update(v *version, p *step.Person, at int) {
 // count counts what has happened at steps, as series of the journey.
 func (c *change) count(v *version) {
 	now := c.part.clock.Now().UnixMilli()
+	before := len(c.items)
 	for _, k := range slices.SortedFunc(maps.Keys(c.out.Counts), step.Count.Compare) {
 		c.items = sluice.AppendCount(c.items, &sluice.Count{
 			Kind: sluice.KindSystem, Name: v.walk.CountName(k), TimeMillis: now, By: int64(c.out.Counts[k]),
 		})
 	}
+	c.counts += len(c.items) - before
 }

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"sluice"
 	"sluice/flow"
@@ -59,7 +60,7 @@ func (p *part) applyFacts(ctx context.Context) (worked bool, err error) {
 		return false, err
 	}
 	g := p.pageOf(facts, profiles)
-	if err := p.crowd.look(ctx, p.log); err != nil {
+	if err := p.lookForRoom(ctx); err != nil {
 		return false, err
 	}
 	c := p.begin()
@@ -89,21 +90,32 @@ func (p *part) applyFacts(ctx context.Context) (worked bool, err error) {
 // did before a merge is told with the profile of the survivor: the fact of the merge
 // comes behind it.
 func (p *part) profilesOf(ctx context.Context, facts []journey.Fact) (map[user.ID]string, error) {
-	seen := make(map[user.ID]bool)
-	var ids []user.ID
+	profiles := make(map[user.ID]string)
+	numbers := make([]int64, len(facts))
 	for i := range facts {
-		id := user.ID{Partition: p.log.Partition(), Number: facts[i].Number}
-		if !seen[id] {
-			seen[id] = true
-			ids = append(ids, id)
-		}
+		numbers[i] = facts[i].Number
 	}
-	a, err := p.store.Users(ctx, user.Query{IDs: ids})
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	id := func(number int64) user.ID { return user.ID{Partition: p.log.Partition(), Number: number} }
+	err := p.store.ProfilesOf(ctx, p.log.Partition(), numbers, func(number int64, profile string) { profiles[id(number)] = profile })
 	if err != nil {
 		return nil, err
 	}
-	profiles := make(map[user.ID]string, len(ids))
-	for _, id := range ids {
+	var gone []user.ID // or merged: nearly always nobody is
+	for _, n := range numbers {
+		if _, ok := profiles[id(n)]; !ok {
+			gone = append(gone, id(n))
+		}
+	}
+	if len(gone) == 0 {
+		return profiles, nil
+	}
+	a, err := p.store.Users(ctx, user.Query{IDs: gone})
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range gone {
 		if row, ok := a.Owner(id); ok {
 			profiles[id] = row.Profile
 		}

@@ -132,7 +132,7 @@ func (f *Follower) session(fetch, work context.Context) error {
 	ending := fetch
 	running, stop := context.WithCancel(fetch)
 	busy := make(chan struct{}, runtime.GOMAXPROCS(0)+1)
-	told := &health{of: f.Health, failing: make(map[int]bool)}
+	told := &health{of: f.Health, failing: make(map[int]time.Time)}
 	var parts sync.WaitGroup
 	for partition, lease := range held {
 		if !slices.ContainsFunc(all, func(j *plans) bool { return len(j.versions) > 0 }) {

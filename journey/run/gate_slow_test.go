@@ -146,6 +146,7 @@ func TestAGateGivesNoOldAnswer(t *testing.T) {
 				<-time.After(10 * time.Millisecond)
 			}
 			load.answer <- nil
+			(<-s.calls).answer <- nil // whether others were published meanwhile
 		}
 		<-looked
 		if got := errors.Is(l.err, errGateSlow); got != slow {

@@ -1,10 +1,12 @@
 package run
 
 import (
+	"context"
+	"slices"
 	"testing"
+	"time"
 
 	"sluice/journey"
-	"sluice/journey/plan"
 	"sluice/store"
 )
 
@@ -12,10 +14,7 @@ import (
 // not when they are looked at again.
 func TestGoWaitsForAPublish(t *testing.T) {
 	b := newBed(t, 300)
-	to, err := b.store.AddJourney(t.Context(), store.Journey{ID: "from2", Status: journey.StatusDraft, Draft: "{}"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.draft("from2")
 	from := b.publish(`
 id: from
 entry: {when: {event: signup}}
@@ -27,27 +26,103 @@ steps:
 	if r := b.records(from)[7]; r.State != journey.StateInside || r.Due <= uint32(b.clock.Now().Unix()) {
 		t.Fatalf("before the target is there a person is %+v", r)
 	}
-	_, p, err := plan.LoadYAML(`
+	b.publishAgain("from2", `
 id: from2
 entry: {when: {event: other}}
 steps:
   - {id: hello, message: {template: x}}
-`, b.loader().database().Env(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	to.Status = journey.StatusLive
-	if _, _, err := b.store.Publish(t.Context(), to, p.Canonical(), p.Names()); err != nil {
-		t.Fatal(err)
-	}
-	if b.all, b.published, err = b.loader().Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+`)
 	b.passes(b.open()) // at the same moment
 	if f := b.read(); len(f.ids) != 300 || f.counts["journey/from/over/passed"] != 300 {
 		t.Errorf("%d mails, %d have passed, want 300", len(f.ids), f.counts["journey/from/over/passed"])
 	}
 	if r := b.records(from)[7]; r.State != journey.StateFinished {
 		t.Errorf("behind it a person is %+v", r)
+	}
+}
+
+// draft adds a journey that others may name.
+func (b *bed) draft(id string) {
+	b.Helper()
+	if _, err := b.store.AddJourney(b.Context(), store.Journey{ID: id, Status: journey.StatusDraft, Draft: "{}"}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// Journeys that lead to each other in a circle in which nothing waits let each person in
+// once by one decision. Where something waits, people come by there again and again.
+func TestACircleOfJourneysEnds(t *testing.T) {
+	for pause, want := range map[string][]string{
+		"": {"first", "second"},
+		"  - {id: pause, delay: {for: 1h}, next: over}\n": {"first", "second", "first", "second", "first"},
+	} {
+		b := newBed(t, 1)
+		b.draft("back")
+		begin := "over"
+		if pause != "" {
+			begin = "pause"
+		}
+		b.publish("id: forth\nentry: {when: {event: signup}, again_after: 0s}\nsteps:\n  - {id: first, message: {template: x}, next: " + begin + "}\n" + pause + "  - {id: over, go: {journey: back}}\n")
+		b.publishAgain("back", "id: back\nentry: {when: {event: other}, again_after: 0s}\nsteps:\n  - {id: second, message: {template: x}, next: over}\n  - {id: over, go: {journey: forth}}\n")
+		b.enterAllAt(1, 0)
+		for range 3 {
+			b.passes(b.open())
+			b.clock.Move(time.Hour)
+		}
+		if got := b.read().steps[profileAddress(1)]; !slices.Equal(got, want) {
+			t.Errorf("the person has the mails %v, want %v", got, want)
+		}
+	}
+}
+
+// Who may enter again at once does, and goes on into another journey, also where the clock
+// of the process is behind that of the log, which says when the first time was.
+func TestWhoEntersAgainByASlowClock(t *testing.T) {
+	b := newBed(t, 1)
+	b.draft("over")
+	b.publish("id: again\nentry: {when: {event: signup}, again_after: 5s}\nsteps:\n  - {id: mail, message: {template: x}, next: go}\n  - {id: go, go: {journey: over}}\n")
+	b.publishAgain("over", "id: over\nentry: {when: {event: other}, again_after: 5s}\nsteps:\n  - {id: more, message: {template: x}}\n")
+	ahead := b.clock.Now().Add(5 * time.Minute)
+	for _, after := range []time.Duration{0, 3 * time.Second, 10 * time.Second} { // the second is too soon
+		b.enterAllAt(1, uint64(ahead.Add(after).UnixMilli()))
+	}
+	b.passes(b.open())
+	if got := b.read().steps[profileAddress(1)]; !slices.Equal(got, []string{"mail", "more", "mail", "more"}) {
+		t.Errorf("the person has the mails %v", got)
+	}
+}
+
+// publishing publishes when it was asked for versions.
+type publishing struct {
+	store.JourneyStore
+	publish func()
+}
+
+func (s *publishing) VersionsInUse(ctx context.Context) ([]store.JourneyVersion, error) {
+	all, err := s.JourneyStore.VersionsInUse(ctx)
+	if publish := s.publish; publish != nil {
+		s.publish = nil
+		publish()
+	}
+	return all, err
+}
+
+// People go on into a journey that is published while journeys are read.
+func TestGoWhileAPublishIsRead(t *testing.T) {
+	b := newBed(t, 1)
+	b.draft("to")
+	b.publish("id: from\nentry: {when: {event: signup}}\nsteps:\n  - {id: go, go: {journey: to}}\n")
+	const to = "id: to\nentry: {when: {event: other}}\nsteps:\n  - {id: mail, message: {template: x}}\n"
+	b.publishAgain("to", to)
+	l := b.loader()
+	l.Journeys = &publishing{b.store, func() { b.publishAgain("to", to) }}
+	var err error
+	if b.all, b.published, err = l.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.enterAll(1)
+	b.passes(b.open())
+	if n := len(b.read().ids); n != 1 {
+		t.Errorf("%d mails, want 1", n)
 	}
 }

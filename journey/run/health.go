@@ -14,7 +14,7 @@ type health struct {
 	of flow.Health
 
 	mu      sync.Mutex
-	failing map[int]bool // by partition
+	failing map[int]time.Time // by partition: when it failed last
 }
 
 // partHealth is that of one partition.
@@ -25,19 +25,33 @@ type partHealth struct {
 
 // Fine implements flow.Health.
 func (h partHealth) Fine(string) {
-	h.mu.Lock()
-	delete(h.failing, h.partition)
-	all := len(h.failing) == 0
-	h.mu.Unlock()
-	if all {
+	if h.well(time.Time{}) {
 		h.of.Fine(Role)
 	}
+}
+
+// Lasts implements flow.Health. A failure of since the session began is its own.
+func (h partHealth) Lasts(_ string, began time.Time) {
+	if h.well(began) {
+		h.of.Lasts(Role, began)
+	}
+}
+
+// well notes that a partition is fine, unless it has failed since a time (zero: whenever
+// that was), and reports whether all are.
+func (h partHealth) well(since time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if since.IsZero() || h.failing[h.partition].Before(since) {
+		delete(h.failing, h.partition)
+	}
+	return len(h.failing) == 0
 }
 
 // Failed implements flow.Health.
 func (h partHealth) Failed(_ string, err error, at time.Time) {
 	h.mu.Lock()
-	h.failing[h.partition] = true
+	h.failing[h.partition] = at
 	h.mu.Unlock()
 	h.of.Failed(Role, fmt.Errorf("partition %d: %w", h.partition, err), at)
 }

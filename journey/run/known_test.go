@@ -23,7 +23,7 @@ func (b *bed) opens(tag string, wanted func(to string) bool) {
 		}
 		for _, r := range rows {
 			if mail.HasTag(r.Tags, tag) && wanted(r.To) {
-				all = append(all, mail.Reaction{SendKey: mail.SendKey{Message: r.Message}, TimeMillis: b.clock.Now().UnixMilli(), Place: sluice.Place{Position: sluice.Position{Major: 9}, Index: len(all)}})
+				all = append(all, mail.Reaction{SendKey: mail.SendKey{Message: r.Message}, Kind: mail.ReactionOpened, TimeMillis: b.clock.Now().UnixMilli(), Place: sluice.Place{Position: sluice.Position{Major: 9}, Index: len(all)}})
 			}
 		}
 	}
@@ -118,7 +118,7 @@ steps:
 	former := s
 	former.Message, former.User = sluice.NewMessageID(b.clock.Now().UnixMilli()), user.ID{Partition: 1, Number: 5}.String()
 	b.apply(&store.Effect{Sends: []mail.StoredSend{s, former}, Users: &user.Changes{Put: []user.Row{{ID: user.ID{Partition: 1, Number: 5}, Profile: "{}"}, {ID: user.ID{Number: 3}, Profile: fmt.Sprintf(`{"external_id":"u3","former":[%q],"fields":{"email":"u3@example.com"}}`, user.ID{Partition: 1, Number: 5})}}}})
-	b.apply(&store.Effect{Reactions: []mail.Reaction{{SendKey: s.Key(), Click: true, TimeMillis: 1}, {SendKey: former.Key(), Click: true, TimeMillis: 1}}})
+	b.apply(&store.Effect{Reactions: []mail.Reaction{{SendKey: s.Key(), Kind: mail.ReactionClicked, TimeMillis: 1}, {SendKey: former.Key(), Kind: mail.ReactionClicked, TimeMillis: 1}}})
 	b.enterAll(3)
 	b.passes(b.open())
 	if f := b.read(); len(f.tagged["yes"]) != 2 || len(f.tagged["no"]) != 1 {
@@ -152,7 +152,7 @@ steps:
 `)
 	s := mail.StoredSend{Send: mail.Send{Message: sluice.NewMessageID(b.clock.Now().UnixMilli()), Recipients: 1, Priority: mail.PriorityNormal, Class: mail.ClassMarketing, Form: mail.ContentMIME, AcceptedMillis: b.clock.Now().UnixMilli(), To: "x@example.com", User: "u2"}}
 	b.apply(&store.Effect{Sends: []mail.StoredSend{s}})
-	b.apply(&store.Effect{Reactions: []mail.Reaction{{SendKey: s.Key(), Click: true, TimeMillis: 1}}})
+	b.apply(&store.Effect{Reactions: []mail.Reaction{{SendKey: s.Key(), Kind: mail.ReactionClicked, TimeMillis: 1}}})
 	b.enterAll(2)
 	p := b.open()
 	b.passes(p)

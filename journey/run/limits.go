@@ -7,6 +7,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/journey/step"
 )
 
 // nextCommit is what the partition's next commit is known by.
@@ -53,11 +54,30 @@ func (v *version) limits(now time.Time, run uint32) (all []flow.EntryLimit) {
 		all = append(all, flow.EntryLimit{Name: "day", Period: now.UTC().Format(time.DateOnly), Most: e.PerDay})
 	}
 	if e.PerRun > 0 && run != 0 {
-		period := strconv.FormatUint(uint64(run), 10)
-		if schedules(v)[0].Zone.User {
-			period = time.Unix(int64(run), 0).UTC().Format(time.DateOnly)
-		}
-		all = append(all, flow.EntryLimit{Name: "run", Period: period, Most: e.PerRun})
+		all = append(all, flow.EntryLimit{Name: "run", Period: v.period(run), Most: e.PerRun})
 	}
 	return all
+}
+
+// period names the run of a second for its limit.
+func (v *version) period(run uint32) string {
+	if at := v.schedule(); at != nil && at.Zone.User {
+		return time.Unix(int64(run), 0).UTC().Format(time.DateOnly)
+	}
+	return strconv.FormatUint(uint64(run), 10)
+}
+
+// ofOneRun is how many of the first people share the limit of a run: one sweep may find
+// moments of two days.
+func (v *version) ofOneRun(people []step.Person, most int) int {
+	if at := v.schedule(); at == nil || !at.Zone.User || v.walk.Plan().Entry.PerRun == 0 {
+		return most
+	}
+	first := v.period(people[0].EnteredAt)
+	for n := 1; n < most; n++ {
+		if v.period(people[n].EnteredAt) != first {
+			return n
+		}
+	}
+	return most
 }

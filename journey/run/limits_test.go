@@ -13,6 +13,7 @@ import (
 	"sluice/flow"
 	"sluice/journey"
 	"sluice/store"
+	"sluice/user"
 )
 
 const limited = `
@@ -62,6 +63,22 @@ func TestLimitOfARun(t *testing.T) {
 			t.Errorf("behind %d runs %d mails, want %d", day, len(f.ids), 700*day)
 		}
 		b.clock.Move(24 * time.Hour)
+	}
+}
+
+// One sweep may find moments of two days, as behind a rest: each day has its limit.
+func TestLimitOfASweepOfTwoDays(t *testing.T) {
+	b := newBed(t, 0)
+	changes := &user.Changes{}
+	for n, zone := range []string{"UTC", "Asia/Tokyo", "UTC", "Asia/Tokyo"} {
+		changes.Put = append(changes.Put, user.Row{ID: user.ID{Number: int64(n) + 1}, Profile: fmt.Sprintf(`{"fields":{"email":"z%d@example.com","time_zone":%q},"custom":{"plan":"free"}}`, n, zone)})
+	}
+	b.apply(&store.Effect{Users: changes})
+	b.publish(strings.Replace(strings.Replace(limited, "{event: signup}", `{at: "2026-03-03 00:30", every: day, zone: user}`, 1), "limit: {per_day: 20, total: 50}", "limit: {per_run: 1}", 1))
+	b.clock.Move(16 * time.Hour) // one o'clock in UTC, and ten in Tokyo
+	b.passes(b.open())
+	if f := b.read(); f.sends["z0@example.com"] != 1 || f.sends["z1@example.com"] != 1 || len(f.ids) != 2 {
+		t.Errorf("mails %v, want one of each day", f.sends)
 	}
 }
 

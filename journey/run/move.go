@@ -124,8 +124,8 @@ func (p *part) moveGroups(ctx context.Context, c *change, in *inside, people []s
 // messages of then.
 func (j *plans) overdue(r *journey.Record) bool { return r.Due != 0 && int64(r.Due)*1000 <= j.skip }
 
-// groups cuts people into groups of one version, who are all overdue or all not,
-// step.MaxPeople at most.
+// groups cuts people into groups of one version, who are all overdue or all not, as many
+// as are decided about at once.
 func (j *plans) groups(people []step.Person) func(yield func([]step.Person) bool) {
 	kind := func(p *step.Person) int {
 		if j.overdue(&p.Record) {
@@ -136,8 +136,11 @@ func (j *plans) groups(people []step.Person) func(yield func([]step.Person) bool
 	slices.SortStableFunc(people, func(a, b step.Person) int { return cmp.Compare(kind(&a), kind(&b)) })
 	return func(yield func([]step.Person) bool) {
 		for len(people) > 0 {
-			n := 1
-			for n < min(len(people), step.MaxPeople) && kind(&people[n]) == kind(&people[0]) {
+			n, most := 1, step.MaxPeople
+			if v := j.versions[people[0].Record.Version]; v != nil {
+				most = v.atOnce
+			}
+			for n < min(len(people), most) && kind(&people[n]) == kind(&people[0]) {
 				n++
 			}
 			if !yield(people[:n]) {

@@ -65,8 +65,12 @@ func (l *occupied) set(u *flow.Unit, now versionSet) {
 // enters reports whether people may enter a version by its place.
 func (j *plans) enters(place uint8) bool { return !j.stopped && place == uint8(j.newest) }
 
-// left are the versions that nobody enters and nobody is inside, by their numbers.
+// left are the versions that nobody enters and nobody is inside, by their numbers. There
+// are none while people are yet to enter who were due before the last publish.
 func (in *inside) left() (versions []int) {
+	if in.owes() {
+		return nil
+	}
 	for place, v := range in.versions {
 		if !in.enters(place) && in.occupied.many[place] == 0 {
 			versions = append(versions, v.number)

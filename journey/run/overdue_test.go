@@ -130,3 +130,23 @@ func TestMessagesThatAreTooLateAreLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// Mail of who enters after a resume is no mail of the pause, also where the clock of its
+// process is behind that of the resume.
+func TestMailBehindAResume(t *testing.T) {
+	b := newBed(t, 1)
+	b.publish("id: late\nentry: {when: {event: signup}}\nsteps:\n  - {id: mail, message: {template: x}}\n")
+	b.putStatus("late", journey.StatusPaused, false)
+	b.clock.Move(time.Hour)
+	b.putStatus("late", journey.StatusLive, true)
+	b.clock.Move(-time.Minute)
+	b.enterAll(1)
+	b.passes(b.open())
+	sends := b.sends()
+	if len(sends) != 1 {
+		t.Fatalf("%d mails, want 1", len(sends))
+	}
+	if l, err := b.gate().MayLeave(t.Context(), 0, sends); err != nil || l[0].Cancel != "" || l[0].AgainMillis != 0 {
+		t.Errorf("%+v, %v; want that it leaves", l, err)
+	}
+}

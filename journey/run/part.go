@@ -13,7 +13,6 @@ import (
 	"sluice/journey"
 	"sluice/journey/step"
 	"sluice/store"
-	"sluice/user"
 )
 
 // cursor is the follower that commits count under: each commit is one more.
@@ -23,13 +22,13 @@ const cursor = flow.JourneysFollower
 const (
 	// unitsAtOnce is how many units of records are worked off by one commit if all in
 	// them are due: 2,044 people, of whom profiles are in memory meanwhile. Where few
-	// are, it is more of them, unitsAtMost: 512 KiB. Few people of each of many units
+	// are, it is more of them, unitsAtMost: 1.25 MB. Few people of each of many units
 	// cost one statement and one commit then, not one each.
 	unitsAtOnce = 4
-	unitsAtMost = 64
+	unitsAtMost = 160
 
 	// queuedUnits is how many units that are due are noted at once.
-	queuedUnits = 64
+	queuedUnits = 160
 
 	// pendingEntries is how many entries of the partition's log may not be stored before
 	// anything moves. What waits is in Redis, and is to stay small.
@@ -156,6 +155,9 @@ func (p *part) open(ctx context.Context, all []*plans) error {
 	if err := p.openCaps(ctx, p.caps); err != nil {
 		return err
 	}
+	if err := p.passOver(ctx, fields); err != nil {
+		return err
+	}
 	return p.tellLeft(ctx) // before a checkpoint takes what another session has said
 }
 
@@ -187,7 +189,7 @@ func (p *part) openAll(ctx context.Context, all []*plans, fields map[string]stri
 		if err != nil {
 			return fmt.Errorf("journey %s: %w", j.id, err)
 		}
-		if err := p.openScan(ctx, in); err != nil {
+		if err := in.openScan(fields); err != nil {
 			return err
 		}
 		if err := p.openLimits(ctx, in, fields); err != nil {
@@ -283,7 +285,7 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 	if err := p.lookPassed(ctx); err != nil {
 		return false, err
 	}
-	p.crowd.looked = false
+	p.crowd.looked, p.crowd.held = false, false
 	worked, err = p.lookForFacts(ctx)
 	if err != nil || p.behind {
 		return worked, err
@@ -302,10 +304,11 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 		}
 		few := unbounded
 		if !in.stopped { // a journey without mails may lead to one that has some
-			if err := p.crowd.look(ctx, p.log); err != nil {
+			if err := p.lookForRoom(ctx); err != nil {
 				return worked, err
 			}
 			if few = p.crowd.allows(in); few == 0 {
+				p.crowd.held = true
 				continue
 			}
 		}
@@ -339,9 +342,9 @@ func (p *part) lookForFacts(ctx context.Context) (worked bool, err error) {
 		return false, err
 	}
 	if entries == 0 { // and so in their lanes
-		p.crowd.flying = nil
+		p.crowd.empty()
 	}
-	if p.behind = entries > pendingEntries; p.behind || entries == 0 && p.told && last == p.looked {
+	if p.behind = entries > pendingEntries; p.behind || p.told && last == p.looked {
 		return false, nil
 	}
 	if worked, err = p.applyFacts(ctx); err == nil && !worked && entries == 0 {
@@ -350,10 +353,21 @@ func (p *part) lookForFacts(ctx context.Context) (worked bool, err error) {
 	return worked, err
 }
 
+// lookedOn says that a commit of counts alone is in the log, of which no facts come: what
+// is behind it is to be looked at, and nothing else.
+func (p *part) lookedOn(c *flow.Commit, counts bool) {
+	if p.told && counts && !c.Appended.IsZero() && c.Before == p.looked {
+		p.looked = c.Appended
+	}
+}
+
 // restFor is how long nothing is to be done. Tokens of a rate are asked for as soon as there
 // may be some: the bucket of a slow rate has room for one, and what comes in later is lost.
 func (p *part) restFor() time.Duration {
 	wait, now := pollEvery, p.clock.Now()
+	if p.crowd.held {
+		wait = crowdRest
+	}
 	for _, in := range p.journeys {
 		if until := time.Unix(int64(in.dues.next()), 0).Sub(now); until > 0 { // else they must wait for something
 			wait = min(wait, until)
@@ -391,6 +405,17 @@ func (p *part) rest(ctx, fetch context.Context) {
 func (in *inside) note(u *flow.Unit) {
 	due, mails := uint32(never), uint32(never)
 	var versions versionSet
+	if in.plain() {
+		u.Each(func(_ int64, raw *flow.Record) {
+			s := journey.SketchOf(raw[:])
+			if s.Inside {
+				versions.add(s.Version)
+				due = min(due, s.Due)
+			}
+		})
+		in.tell(u, due, mails, versions)
+		return
+	}
 	u.Each(func(_ int64, raw *flow.Record) {
 		var r journey.Record
 		e := r.Decode(raw[:])
@@ -407,6 +432,14 @@ func (in *inside) note(u *flow.Unit) {
 			due = min(due, in.dueOf(&r))
 		}
 	})
+	in.tell(u, due, mails, versions)
+}
+
+// plain reports whether a person of the journey is due when the record says so.
+func (in *inside) plain() bool { return !in.stopped && in.perMinute == 0 && len(in.goes) == 0 }
+
+// tell keeps what note has found in a unit.
+func (in *inside) tell(u *flow.Unit, due, mails uint32, versions versionSet) {
 	if !in.stopped {
 		versions.drop(uint8(in.newest)) // people enter it
 	}
@@ -419,8 +452,11 @@ func (in *inside) note(u *flow.Unit) {
 
 // waiting are the people of a unit who are due, as moveUnits says, in the order of their numbers.
 func (p *part) waiting(in *inside, u *flow.Unit, now time.Time, paced bool) (people []step.Person) {
-	second := uint32(now.Unix())
+	second, plain := uint32(now.Unix()), in.plain()
 	u.Each(func(number int64, raw *flow.Record) {
+		if plain && journey.SketchOf(raw[:]).Due > second {
+			return
+		}
 		var r journey.Record
 		if r.Decode(raw[:]) == nil && r.Waits() && in.dueOf(&r) <= second && in.paces(&r) == paced || in.stopped && r.Inside() {
 			people = append(people, p.person(number, r, ""))
@@ -445,28 +481,13 @@ func (p *part) readProfiles(ctx context.Context, people []step.Person) error {
 			return number < last
 		})
 	}
-	ids := make([]user.ID, len(people))
+	numbers := make([]int64, len(people))
 	for i := range people {
-		ids[i] = people[i].ID
+		numbers[i] = people[i].ID.Number
 	}
-	profiles, err := p.profiles(ctx, ids)
-	for i := range people {
-		people[i].Profile = profiles[people[i].ID]
-	}
-	return err
-}
-
-// profiles reads the profiles of some people, but of none who was merged into another.
-func (p *part) profiles(ctx context.Context, ids []user.ID) (map[user.ID]string, error) {
-	a, err := p.store.Users(ctx, user.Query{IDs: ids})
-	if err != nil {
-		return nil, err
-	}
-	profiles := make(map[user.ID]string, len(ids))
-	for _, id := range ids {
-		if row, ok := a.Users[id]; ok && row.MergedInto.IsZero() {
-			profiles[id] = row.Profile
+	return p.store.ProfilesOf(ctx, p.log.Partition(), numbers, func(number int64, profile string) {
+		if at, ok := slices.BinarySearch(numbers, number); ok {
+			people[at].Profile = profile
 		}
-	}
-	return profiles, nil
+	})
 }

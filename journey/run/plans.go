@@ -48,6 +48,7 @@ type version struct {
 	asks   mailNeeds        // what its rules ask about mail
 	where  []placeNeed      // and about where people are
 	keeps  plan.Members     // what of the context it looks at after waits
+	atOnce int              // how many people are decided about at once
 
 	publishedMillis int64
 }
@@ -81,9 +82,32 @@ type Loader struct {
 	Log       *slog.Logger
 }
 
+// loadsAtMost is how often journeys are read that are published meanwhile.
+const loadsAtMost = 5
+
 // Load returns the journeys, and the publish number under which they were read. A
 // journey that cannot be read stands still and says so; others are not kept waiting.
+//
+// Of a journey that was published between its versions and itself, the version that people
+// enter would not be known. Who goes there from another one would be told that it was
+// stopped. So the number is the same before and behind.
 func (l *Loader) Load(ctx context.Context) (all []*plans, published int64, err error) {
+	for range loadsAtMost {
+		if all, published, err = l.load(ctx); err != nil {
+			return nil, 0, err
+		}
+		now, err := l.Journeys.Published(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		if now == published {
+			return all, published, nil
+		}
+	}
+	return nil, 0, fmt.Errorf("read journeys: others were published meanwhile, %d times in a row", loadsAtMost)
+}
+
+func (l *Loader) load(ctx context.Context) (all []*plans, published int64, err error) {
 	names, err := l.Journeys.Registered(ctx) // before the versions: what changes between is seen by the next look
 	if err != nil {
 		return nil, 0, err
@@ -170,7 +194,7 @@ func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (*ve
 	if err != nil {
 		return nil, &unreadableError{err}
 	}
-	v := &version{number: stored.Version, place: uint8(stored.Version), walk: walk, holds: walk.Paused(), skips: walk.Skipping(), mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), keeps: p.Context(), publishedMillis: stored.CreatedMillis}
+	v := &version{number: stored.Version, place: uint8(stored.Version), walk: walk, holds: walk.Paused(), skips: walk.Skipping(), mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), keeps: p.Context(), atOnce: max(mailsAtOnce/max(walk.MostMails(), 1), 1), publishedMillis: stored.CreatedMillis}
 	for i := range p.Steps {
 		m := p.Steps[i].Message
 		if m == nil {

@@ -38,6 +38,7 @@ type bed struct {
 	control   int  // percent of all people
 	asked     int  // statements about mail
 	contexts  int  // statements about contexts
+	facts     int  // statements about facts
 	follows   bool // what is not stored is waited for
 }
 
@@ -46,6 +47,12 @@ type countingStore struct {
 	*sqlstore.Store
 	asked    *int
 	contexts *int
+	facts    *int
+}
+
+func (s countingStore) Facts(ctx context.Context, partition int, after sluice.Place, limit int) ([]journey.Fact, error) {
+	*s.facts++
+	return s.Store.Facts(ctx, partition, after, limit)
 }
 
 func (s countingStore) Contexts(ctx context.Context, partition int, of int64, numbers []int64) ([]journey.Kept, error) {
@@ -147,7 +154,7 @@ func (b *bed) tryOpenAt(log *flow.Log) (*part, error) {
 	if len(b.caps) > 0 || b.follows {
 		by = storedBy
 	}
-	p := &part{log: log, lease: held[log.Partition()], store: countingStore{b.store, &b.asked, &b.contexts}, storedBy: by, caps: b.caps, control: b.control, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}}
+	p := &part{log: log, lease: held[log.Partition()], store: countingStore{b.store, &b.asked, &b.contexts, &b.facts}, storedBy: by, caps: b.caps, control: b.control, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}}
 	return p, p.open(b.Context(), b.all)
 }
 
@@ -204,10 +211,14 @@ type found struct {
 	tagged   map[string]map[string]bool // ids of messages by their first tag
 }
 
+func newFound() found {
+	return found{sends: make(map[string]int), contents: make(map[string][]string), variants: make(map[string][]string), steps: make(map[string][]string), ids: make(map[string]int), counts: make(map[string]int64), tagged: make(map[string]map[string]bool)}
+}
+
 // read reads the whole log.
 func (b *bed) read() found {
 	b.Helper()
-	f := found{sends: make(map[string]int), contents: make(map[string][]string), variants: make(map[string][]string), steps: make(map[string][]string), ids: make(map[string]int), counts: make(map[string]int64), tagged: make(map[string]map[string]bool)}
+	f := newFound()
 	for at := (sluice.Position{}); ; {
 		batches, err := b.log.Read(b.Context(), at, 100, 0)
 		if err != nil {

@@ -7,16 +7,21 @@ import (
 	"strings"
 	"time"
 
+	"sluice"
+	"sluice/flow"
 	"sluice/journey"
-	"sluice/journey/plan"
 	"sluice/journey/step"
 )
 
-// scanPeople is how many people one commit of a scan looks at.
-const scanPeople = 2000
+// scanPeople is how many people one commit of a scan looks at, and scanBytes is of how many
+// bytes of profiles, and up to a profile more.
+const (
+	scanPeople = 2000
+	scanBytes  = 32 << 20
+)
 
-// scanGroup is how many of them are decided about at once: with the largest mails they
-// come to some 500 KB for each message step before the first wait.
+// scanGroup is how many of them are decided about at once, at most: with the largest mails
+// they come to some 500 KB for each message step before the first wait.
 const scanGroup = 128
 
 // scan lets the people of a partition into a journey that begins at times of its own.
@@ -27,10 +32,16 @@ const scanGroup = 128
 // let in twice by it. A run that is still under way when the next is due is finished
 // first. Of runs that were missed, while nothing ran or the journey was paused, only
 // the last one is made up for.
+//
+// Who was accepted before the run is due is looked at by it. So it begins when the store
+// has what the log had then: while the store rests, or another process takes it over, the
+// run waits.
 type scan struct {
-	last  int64     // the second of the last run
-	after int64     // the number of the last person looked at by it; finished: the run is over
-	next  time.Time // of the next run; zero: there is none
+	last  int64           // the second of the last run
+	after int64           // the number of the last person looked at by it; finished: the run is over
+	next  time.Time       // of the next run; zero: there is none
+	wants sluice.Position // the end of the log when the run became due; zero: the store has it
+	times timetable
 
 	sweep *sweep // not nil: the time is that of each person's zone
 }
@@ -41,42 +52,35 @@ const finished = -1
 // scanNote names the note of a journey's scan.
 func scanNote(number int64) string { return "scan:" + strconv.FormatInt(number, 10) }
 
-// openScan reads how far the last run is. Before the first there is the publication.
-func (p *part) openScan(ctx context.Context, in *inside) error {
-	if in.current == nil || len(schedules(in.current)) == 0 {
+// openScan reads how far the last run is. Before the first there is the publication. A run
+// that was under way when another version was published goes on, and one that was due by
+// then is made: timetable.
+func (in *inside) openScan(fields map[string]string) error {
+	times := in.timetable()
+	if in.current == nil || times == nil {
 		return nil
 	}
-	text, err := p.log.NoteOf(ctx, scanNote(in.number))
-	if err != nil {
-		return err
+	in.scan = &scan{last: times[0].from, after: finished, times: times}
+	if err := in.scan.read(flow.NoteIn(fields, scanNote(in.number))); err != nil {
+		return fmt.Errorf("journey %s: %w", in.id, err)
 	}
-	in.scan = &scan{last: in.current.publishedMillis / 1000, after: finished}
-	if text != "" {
-		if err := in.scan.read(text); err != nil {
-			return fmt.Errorf("journey %s: read how far its last run is: %q: %w", in.id, text, err)
-		}
-		if published := in.current.publishedMillis / 1000; in.scan.last < published && !in.scan.goesOn(in.current) { // of another version
-			*in.scan = scan{last: published, after: finished}
-		}
+	if in.scan.after == finished {
+		in.scan.last = max(in.scan.last, times.published()-int64(sweepSpan/time.Second))
+		in.scan.plan()
 	}
-	in.scan.plan(in.current)
 	return nil
 }
 
-// goesOn reports whether a run of another version is under way that this one finishes:
-// those whom it has not looked at are not forgotten by a publish. A sweep begins anew,
-// since each version has zones and times of its own.
-func (s *scan) goesOn(v *version) bool {
-	return s.after != finished && s.sweep == nil && !schedules(v)[0].Zone.User
-}
-
 // read reads a note: the second of the last run, the number of the last person, and of
-// a sweep the second from which on it looks.
+// a sweep the second from which on it looks. Without a note nothing changes.
 func (s *scan) read(text string) (err error) {
+	if text == "" {
+		return nil
+	}
 	all := [3]int64{0, 0, 0}
 	for i, part := range strings.SplitN(text, "/", len(all)) {
 		if all[i], err = strconv.ParseInt(part, 10, 64); err != nil {
-			return err
+			return fmt.Errorf("read how far the last run is: %q: %w", text, err)
 		}
 	}
 	s.last, s.after = all[0], all[1]
@@ -95,32 +99,19 @@ func (s *scan) note(after int64) string {
 	return text
 }
 
-// schedules are the times at which a version lets people in.
-func schedules(v *version) (all []*plan.Schedule) {
-	for i := range v.walk.Plan().Entry.When {
-		if on := &v.walk.Plan().Entry.When[i]; on.Kind == plan.OnSchedule {
-			all = append(all, on.At)
-		}
-	}
-	return all
-}
-
-// plan finds when the next run is.
-func (s *scan) plan(v *version) {
-	s.next = time.Time{}
-	if at := schedules(v)[0]; at.Zone.User {
-		s.next = s.planSweep(at)
-		return
-	}
-	for _, at := range schedules(v) {
-		if next, ok := at.Next(time.Unix(s.last, 0), nil); ok && (s.next.IsZero() || next.Before(s.next)) {
-			s.next = next
-		}
+// plan finds when the next run is. None is under way.
+func (s *scan) plan() {
+	switch {
+	case !s.times.sweeps(s.last):
+		s.sweep = nil
+		s.next, _ = s.times.next(s.last, nil)
+	default:
+		s.next = s.planSweep()
 	}
 }
 
 // due begins a run if one is due, and reports whether one is under way.
-func (s *scan) due(v *version, now time.Time) bool {
+func (s *scan) due(now time.Time) bool {
 	if s.after != finished {
 		return true
 	}
@@ -130,37 +121,40 @@ func (s *scan) due(v *version, now time.Time) bool {
 	}
 	for s.sweep == nil && !s.next.IsZero() && !s.next.After(now) {
 		s.last, s.after = s.next.Unix(), 0
-		s.plan(v)
+		s.next, _ = s.times.next(s.last, nil)
 	}
 	return s.after != finished
 }
 
 // scanOn lets some more people in, and reports whether a run is under way.
 func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) {
-	if in.scan == nil || in.current == nil || !in.scan.due(in.current, p.clock.Now()) {
+	if in.scan == nil || in.current == nil {
 		return false, nil
 	}
+	if ready, err := p.scanReady(ctx, in); err != nil || !ready {
+		return false, err
+	}
 	var people []step.Person
-	looked, end := 0, int64(0)
+	looked, end, bytes := 0, int64(0), 0
 	err = p.store.EachProfile(ctx, p.log.Partition(), in.scan.after, scanPeople, func(number int64, profile string) bool {
-		looked, end = looked+1, number
-		if at, due := in.scan.entry(in.current, profile); due {
+		looked, end, bytes = looked+1, number, bytes+len(profile)
+		if at, due := in.scan.entry(profile); due {
 			one := p.person(number, journey.Record{}, profile)
 			one.EnteredAt = at
 			people = append(people, one)
 		}
-		return true
+		return bytes < scanBytes
 	})
 	if err != nil {
 		return false, err
 	}
 	after := int64(finished)
-	if looked == scanPeople {
+	if looked == scanPeople || bytes >= scanBytes {
 		after = end
 	}
 	c := p.begin()
 	for len(people) > 0 {
-		some := people[:min(len(people), scanGroup)]
+		some := people[:in.current.ofOneRun(people, min(len(people), scanGroup, in.current.atOnce))]
 		people = people[len(some):]
 		last := some[len(some)-1].ID.Number
 		if err := c.enter(ctx, in, some, some[0].EnteredAt); err != nil {
@@ -175,10 +169,32 @@ func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) 
 	if err := c.commit(ctx); err != nil {
 		return false, err
 	}
-	if in.scan.after = after; after == finished && in.scan.sweep != nil {
-		in.scan.plan(in.current)
+	if in.scan.after = after; after == finished {
+		in.scan.plan()
+		in.occupied.changed = true // for what it owes no version
 	}
 	return true, nil
+}
+
+// scanReady reports whether a run is under way, and may look at people.
+func (p *part) scanReady(ctx context.Context, in *inside) (ready bool, err error) {
+	s := in.scan
+	began := s.after == finished
+	if !s.due(p.clock.Now()) {
+		return false, nil
+	}
+	if began {
+		if s.wants, err = p.log.Last(ctx); err != nil {
+			return false, err
+		}
+	}
+	if s.wants.IsZero() {
+		return true, nil
+	}
+	if ready, err = p.stored(ctx, s.wants); ready {
+		s.wants = sluice.Position{}
+	}
+	return ready, err
 }
 
 // scans reports whether a run is under way, or is to begin by now.

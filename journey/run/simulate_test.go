@@ -241,7 +241,7 @@ func (b *bed) opened(f journey.Fact) (all []mail.Reaction) {
 		}
 	}
 	if last.Message != "" {
-		all = append(all, mail.Reaction{SendKey: mail.SendKey{Message: last.Message}, TimeMillis: f.TimeMillis, Place: f.Place})
+		all = append(all, mail.Reaction{SendKey: mail.SendKey{Message: last.Message}, Kind: mail.ReactionOpened, TimeMillis: f.TimeMillis, Place: f.Place})
 	}
 	return all
 }
@@ -284,6 +284,9 @@ func (b *bed) publishAgain(id, text string) {
 	j, err := b.store.Journey(b.Context(), id)
 	if err != nil {
 		b.Fatal(err)
+	}
+	if j.Status == journey.StatusDraft {
+		j.Status = journey.StatusLive
 	}
 	j.UpdatedMillis = b.clock.Now().UnixMilli()
 	if _, _, err := b.store.Publish(b.Context(), j, p.Canonical(), p.Names()); err != nil {

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"sluice/journey"
-	"sluice/journey/plan"
 	"sluice/journey/step"
 )
 
@@ -58,36 +57,45 @@ func (w *sweep) begin(last int64) {
 	*w = sweep{from: last, learned: true, zones: make(map[*time.Location]moment)}
 }
 
-// planSweep returns when the next sweep is due; zero: nobody's moment is to come.
-func (s *scan) planSweep(at *plan.Schedule) time.Time {
+// planSweep returns when the next sweep is due; zero: nobody's moment is to come. What
+// versions before the one of now owe is due at once.
+func (s *scan) planSweep() time.Time {
 	if s.sweep == nil {
 		s.sweep = &sweep{}
 	}
-	if s.after != finished {
-		return time.Time{} // one is under way
-	}
 	now := time.Unix(s.last, 0)
-	last, ok := at.Next(now, west)
-	if !ok {
-		return time.Time{}
+	for i := range s.times {
+		next, ok := s.times[i].first(s.last)
+		if !ok {
+			continue
+		}
+		if !next.After(now) {
+			next = s.sweep.next(now)
+		}
+		if until := s.times[i].until; next.Unix() > until {
+			return time.Unix(until, 0)
+		}
+		return next
 	}
-	if first := last.Add(-sweepSpan); first.After(now) {
-		return first
-	}
+	return time.Time{}
+}
+
+// next returns when the sweep behind this one is due, while moments are to come.
+func (w *sweep) next(now time.Time) time.Time {
 	every := sweepBlind
-	if s.sweep.learned {
+	if w.learned {
 		every = sweepEvery
 	}
 	next := now.Truncate(every).Add(every)
-	if seen := s.sweep.seen; !seen.IsZero() && seen.Before(next) {
-		next = seen
+	if !w.seen.IsZero() && w.seen.Before(next) {
+		next = w.seen
 	}
 	return next
 }
 
 // entry returns the second under which somebody enters by the run that is under way;
 // false: it is not the person's time.
-func (s *scan) entry(v *version, profile string) (at uint32, due bool) {
+func (s *scan) entry(profile string) (at uint32, due bool) {
 	if s.sweep == nil {
 		return uint32(s.last), true
 	}
@@ -98,7 +106,7 @@ func (s *scan) entry(v *version, profile string) (at uint32, due bool) {
 	own := step.OwnZone(profile)
 	m, ok := w.zones[own]
 	if !ok {
-		m = w.momentOf(schedules(v)[0], own, s.last)
+		m = s.momentOf(own)
 		w.zones[own] = m
 		if !m.next.IsZero() && (w.seen.IsZero() || m.next.Before(w.seen)) {
 			w.seen = m.next
@@ -107,19 +115,18 @@ func (s *scan) entry(v *version, profile string) (at uint32, due bool) {
 	return m.at, m.at != 0
 }
 
-// momentOf asks a schedule about a zone.
-func (w *sweep) momentOf(at *plan.Schedule, own *time.Location, last int64) (m moment) {
-	after := time.Unix(w.from, 0)
-	for {
-		next, ok := at.Next(after, own)
+// momentOf asks the timetable about a zone.
+func (s *scan) momentOf(own *time.Location) (m moment) {
+	for after := s.sweep.from; ; after = int64(m.at) {
+		next, ok := s.times.next(after, own)
 		if !ok {
 			return m
 		}
-		if next.Unix() > last {
+		if next.Unix() > s.last {
 			m.next = next
 			return m
 		}
-		m.at, after = uint32(next.Unix()), next
+		m.at = uint32(next.Unix())
 	}
 }
 

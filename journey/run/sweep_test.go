@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice"
 	"sluice/journey"
 	"sluice/lib/timetext"
 	"sluice/store"
@@ -143,5 +144,34 @@ steps:
 	b.passes(b.open())
 	if n := len(b.read().ids); n != people {
 		t.Errorf("%d mails, want %d", n, people)
+	}
+}
+
+// What a commit counts brings no facts: they are not asked for behind it, and are as soon as
+// something else is in the log.
+func TestCountsAskForNoFacts(t *testing.T) {
+	b := newBed(t, 3)
+	b.publish("id: counts\nentry: {when: {event: come}}\nsteps:\n  - {id: pause, delay: {for: 1h}, next: more}\n  - {id: more, delay: {for: 1h}}\nexit_when: {event: stop}\n")
+	b.tell(0, "come", 1, 3)
+	p := b.open()
+	b.passes(p)
+	last, err := p.log.Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.looked, p.told = last, true // as if the store had nothing more
+	b.facts = 0
+	b.clock.Move(time.Hour)
+	b.passes(p)
+	if b.facts != 0 {
+		t.Errorf("facts were asked for %d times", b.facts)
+	}
+	b.tell(10, "stop", 2, 2)
+	if _, err := p.log.Append(t.Context(), "somebody", "", "1", sluice.NewBatch(0), false); err != nil {
+		t.Fatal(err)
+	}
+	b.passes(p)
+	if f := b.read(); b.facts == 0 || f.counts["journey/counts/more/exited"] != 1 {
+		t.Errorf("facts were asked for %d times, counts are %v", b.facts, f.counts)
 	}
 }

@@ -25,7 +25,7 @@ func next(now time.Time, minute int, weekdays *[7]bool, zone *time.Location) tim
 		wall := time.Date(year, month, day+ahead, 0, minute, 0, 0, time.UTC)
 		at := timetext.FirstMoment(wall, zone)
 		switch {
-		case at.Before(now), at.In(zone).YearDay() != wall.YearDay(): // past, or a day that a zone left out
+		case at.Before(now), !timetext.IsOn(at, wall, zone): // past, or a day that a zone left out
 		case weekdays == nil || *weekdays == [7]bool{} || weekdays[wall.Weekday()]:
 			return at
 		}

@@ -150,6 +150,8 @@ func TestTimesOfDay(t *testing.T) {
 		{"Australia/Lord_Howe", "2026-04-04T12:00:00+11:00", 105, nil, "2026-04-05T01:45:00+11:00"},
 		{"Pacific/Apia", "2011-12-29T12:00:00-10:00", 540, nil, "2011-12-31T09:00:00+14:00"}, // a day that never came
 		{"America/Santiago", "2026-09-05T12:00:00-04:00", 0, nil, "2026-09-06T01:00:00-03:00"},
+		{"America/Nuuk", "2026-03-28T12:00:00-02:00", 23*60 + 30, &[7]bool{6: true}, "2026-03-29T00:00:00-01:00"}, // the last hour of a Saturday
+		{"America/Nuuk", "2026-03-29T00:00:01-01:00", 23*60 + 30, nil, "2026-03-29T23:30:00-01:00"},
 		{"Asia/Kathmandu", "2026-03-02T09:00:00Z", 600, nil, "2026-03-03T10:00:00+05:45"},
 	} {
 		now, err := time.Parse(time.RFC3339, c.now)
@@ -169,7 +171,7 @@ func TestTimesOfDayAtRandom(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	zones := []*time.Location{time.UTC, zone(t, "Europe/Berlin"), zone(t, "America/Sao_Paulo"), zone(t, "Australia/Lord_Howe"), zone(t, "Asia/Tehran"), zone(t, "America/St_Johns")}
+	zones := []*time.Location{time.UTC, zone(t, "Europe/Berlin"), zone(t, "America/Sao_Paulo"), zone(t, "Australia/Lord_Howe"), zone(t, "Asia/Tehran"), zone(t, "America/St_Johns"), zone(t, "America/Nuuk")}
 	for range 20_000 {
 		z := zones[random.IntN(len(zones))]
 		now := time.Unix(1_262_304_000+random.Int64N(20*365*86_400), 0)

@@ -126,7 +126,9 @@ func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (
 		moved, err := j.insideFact(p, f, now, out)
 		return changed || moved, err
 	}
-	if changed || gone(f) || out.Closed || !j.MayEnter(p, now) {
+	one := *p
+	one.EnteredAt = secondOf(f)
+	if changed || gone(f) || out.Closed || !j.MayEnter(&one, now) {
 		return changed, nil
 	}
 	for i := range j.p.Entry.When {
@@ -135,10 +137,8 @@ func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (
 			return false, err
 		}
 		if fired {
-			people := []Person{*p}
-			people[0].EnteredAt = uint32(f.Place.Position.Major / 1000)
-			people[0].Given.Context = f.Properties()
-			entered, err := j.Enter(people, now, out)
+			one.Given.Context = f.Properties()
+			entered, err := j.Enter([]Person{one}, now, out)
 			return entered > 0 || len(out.Counts) > 0, err
 		}
 	}

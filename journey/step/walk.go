@@ -229,7 +229,8 @@ func (r *Result) room(everybody bool, people int) (int, error) {
 	return r.Room(want)
 }
 
-// MayEnter reports whether a person may enter by now, as far as earlier times decide.
+// MayEnter reports whether a person may enter by now, as far as earlier times decide. What
+// lets the person in may be later than now, where the clock of this process is behind.
 func (j *Journey) MayEnter(p *Person, now time.Time) bool {
 	switch p.Record.State {
 	case journey.StateNone:
@@ -237,8 +238,8 @@ func (j *Journey) MayEnter(p *Person, now time.Time) bool {
 	case journey.StateInside, journey.StateWatching:
 		return false
 	}
-	again := time.Unix(int64(p.Record.Entered)+j.p.Entry.AgainSeconds, 0)
-	return p.Profile != "" && !j.p.Entry.Once && !again.After(now)
+	again := int64(p.Record.Entered) + j.p.Entry.AgainSeconds
+	return p.Profile != "" && !j.p.Entry.Once && again <= max(now.Unix(), int64(p.EnteredAt))
 }
 
 // Due lets people go on whose time has come, MaxPeople at most. Their records must be

@@ -260,6 +260,15 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
+// CloseWrite tells the client that nothing more comes, where the connection is
+// one of TCP.
+func (c *Conn) CloseWrite() error {
+	if tcp, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return tcp.CloseWrite()
+	}
+	return nil
+}
+
 // Close closes the connection and gives its place back, once.
 func (c *Conn) Close() error {
 	l := c.listener

@@ -28,6 +28,7 @@ const (
 	CheckRedisEviction    Check = "redis-eviction"
 	CheckRedisMemory      Check = "redis-memory"
 	CheckRedisClock       Check = "redis-clock"
+	CheckRedisFailover    Check = "redis-failover"
 
 	CheckDatabaseReachable   Check = "database-reachable"
 	CheckDatabaseVersion     Check = "database-version"
@@ -69,6 +70,8 @@ const (
 	CheckDomainDKIM      Check = "domain-dkim"
 	CheckDomainDMARC     Check = "domain-dmarc"
 	CheckDomainAlignment Check = "domain-alignment"
+	CheckDomainBounces   Check = "domain-bounces"
+	CheckDomainLinks     Check = "domain-links"
 
 	CheckConfigValid   Check = "config-valid"
 	CheckConfigRootKey Check = "config-root-key"
@@ -79,6 +82,7 @@ const (
 	CheckConfigData    Check = "config-data"
 
 	CheckConfigUnsubscribe Check = "config-unsubscribe"
+	CheckConfigHooks       Check = "config-hooks"
 )
 
 // Severity says how bad a finding is.

@@ -97,6 +97,13 @@ const (
 	MailboxesRead  Permission = "mailboxes:read"
 	Admin          Permission = "admin"
 
+	// AccountsManage is as good as all: who makes accounts and keys can make one with
+	// any permission.
+	AccountsManage Permission = "accounts:manage"
+
+	// StatusRead is for the lists of the dashboard.
+	StatusRead Permission = "status:read"
+
 	LedgerRead  Permission = "ledger:read"
 	LedgerWrite Permission = "ledger:write"
 
@@ -104,6 +111,14 @@ const (
 	SuppressionsWrite Permission = "suppressions:write"
 
 	DomainsRead Permission = "domains:read"
+
+	GroupsRead  Permission = "groups:read"
+	PeopleRead  Permission = "people:read"
+	GroupsWrite Permission = "groups:write"
+
+	WebhooksRead  Permission = "webhooks:read"
+	WebhooksWrite Permission = "webhooks:write"
+	EventsRead    Permission = "events:read"
 )
 
 // The permissions of calls of Braze's REST API, by the names that its users
@@ -146,7 +161,7 @@ var Permissions = []struct {
 	{EventsWrite, "post events to /v1/events"},
 	{ConsentWrite, "with events:write: have `subscribed` lift what held mail back, and `complained` stop transactional mail too"},
 	{CountersWrite, "post counters to /v1/counters"},
-	{SeriesRead, "read /v1/series"},
+	{SeriesRead, "read /v1/series and /v1/reactions"},
 	{SegmentsRead, "read /v1/segments, who is in them, and what explains it: values of users"},
 	{SegmentsWrite, "make, change and archive segments"},
 	{TemplatesRead, "read /v1/templates, and preview them: values of users"},
@@ -157,15 +172,23 @@ var Permissions = []struct {
 	{SuppressionsRead, "read /v1/suppressions, and ask /v1/suppressions/check"},
 	{SuppressionsWrite, "add and remove suppressions"},
 	{DomainsRead, "look at sender domains by /v1/domains"},
+	{GroupsRead, "read /v1/groups: subscription groups that have a name"},
+	{GroupsWrite, "name subscription groups, and say which people may choose"},
+	{WebhooksRead, "read /v1/webhooks, and what was posted"},
+	{WebhooksWrite, "make, change, test, replay and delete webhooks: such a key can have all events"},
+	{EventsRead, "read /v1/events/stream: all events, as they come"},
 	{MetricsRead, "read /metrics, /v1/profile and /v1/status, where they are not open"},
 	{MessagesSend, "hand in messages to be mailed, by SMTP or to /v1/messages, see what becomes of them, cancel them"},
 	{LedgerRead, "read /v1/ledger, the page /ledger, and who the mails in doubt are to"},
-	{LedgerWrite, "decide what becomes of mails in doubt"},
+	{LedgerWrite, "decide what becomes of mails in doubt, and drop or replay dead letters"},
 	{SendingRead, "read /v1/sending: what mail is stopped"},
 	{SendingWrite, "stop mail, let it go on, and purge it"},
 	{MailboxesRead, "read the mails in the built-in mailboxes, with all that they say"},
 	{OptInWrite, "get the link to be mailed from /v1/optin"},
 	{Admin, "read /debug/pprof"},
+	{StatusRead, "read /v1/overview, its stream, /v1/sends and /v1/dead: how all stands, and who was mailed"},
+	{PeopleRead, "look for people at /v1/users, and read what happened to one: events, mails, journeys, consent"},
+	{AccountsManage, "make, change and remove accounts and keys, and read the audit log"},
 	{UsersTrack, "post to /users/track and /users/track/sync"},
 	{UsersIdentify, "post to /users/identify"},
 	{UsersAliasNew, "post to /users/alias/new"},

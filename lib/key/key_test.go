@@ -50,7 +50,7 @@ func TestPermissions(t *testing.T) {
 	}{
 		{"events:write", "events:write", ""},
 		{" events:write , events:write ", "events:write", ""},
-		{"", "", "empty"}, {"events:write,", "", "empty"}, {"events:read", "", "unknown permission"}, {"*", "", "unknown"},
+		{"", "", "empty"}, {"events:write,", "", "empty"}, {"events:reads", "", "unknown permission"}, {"*", "", "unknown"},
 	} {
 		got, err := ParsePermissions(tt.text)
 		words := ""

@@ -90,14 +90,24 @@ var qpLiteral = func() (t [256]bool) {
 // line is encoded too, beyond what the RFC asks. Then neither a server that
 // unstuffs wrongly nor a mailbox of the old sort can change a signed body.
 func appendQuotedPrintable(b []byte, s string) []byte {
-	const most = 75 // and the = of a soft break
-	start := len(b) // of the line
+	return endQuoted(quotePiece(b, len(b), s, false))
+}
+
+// mostQuoted is how many characters a line has, and the = of a soft break.
+const mostQuoted = 75
+
+// quotePiece appends a piece of a text to a line that begins at start, and
+// returns where the last one begins. exact: only CRLF ends a line, a CR or LF by
+// itself is encoded.
+func quotePiece(b []byte, start int, s string, exact bool) ([]byte, int) {
+	const most = mostQuoted
 	for i := 0; i < len(s); {
 		c := s[i]
-		if c == '\r' || c == '\n' {
+		crlfHere := c == '\r' && i+1 < len(s) && s[i+1] == '\n'
+		if crlfHere || !exact && (c == '\r' || c == '\n') {
 			b = endQuoted(b, start)
 			i++
-			if c == '\r' && i < len(s) && s[i] == '\n' {
+			if crlfHere {
 				i++
 			}
 			b = append(b, crlf...)
@@ -123,7 +133,7 @@ func appendQuotedPrintable(b []byte, s string) []byte {
 		b = append(b, '=', hexDigits[c>>4], hexDigits[c&15])
 		i++
 	}
-	return endQuoted(b, start)
+	return b, start
 }
 
 // endQuoted encodes a space at the end of a line, which servers cut off.

@@ -156,7 +156,11 @@ func endOf(head []byte) string {
 func cutField(head []byte) (field []byte, lines int) {
 	at := 0
 	for {
-		at += bytes.IndexByte(head[at:], '\n') + 1
+		end := bytes.IndexByte(head[at:], '\n')
+		if end < 0 {
+			return head, lines + 1
+		}
+		at += end + 1
 		lines++
 		if at == len(head) || head[at] != ' ' && head[at] != '\t' {
 			return head[:at], lines

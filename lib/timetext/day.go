@@ -37,6 +37,18 @@ func FirstMoment(wall time.Time, zone *time.Location) time.Time {
 	return t
 }
 
+// IsOn reports whether t, the first moment of a wall clock in a zone, counts for the day of
+// that wall clock. It is no moment of a day that the zone left out as a whole (Apia,
+// 2011-12-30). Where clocks leap over the last hour of a day (Nuuk, in March), the first
+// moment of the next one does.
+func IsOn(t, wall time.Time, zone *time.Location) bool {
+	if t.In(zone).YearDay() == wall.YearDay() {
+		return true
+	}
+	begins := FirstMoment(time.Date(wall.Year(), wall.Month(), wall.Day(), 0, 0, 0, 0, time.UTC), zone)
+	return begins.In(zone).YearDay() == wall.YearDay()
+}
+
 // shown is what the clocks show at t, as a time of UTC.
 func shown(t time.Time) time.Time {
 	_, offset := t.Zone()

@@ -24,6 +24,7 @@ type treeRecord struct {
 	domain      string
 	psd         string // n: the organisation's; y: of a registry; else not said
 	adkimStrict bool
+	aspfStrict  bool
 }
 
 // readTree reads of a DMARC record what alignment needs. ok: it is one that counts.
@@ -34,7 +35,8 @@ func readTree(domain, text string) (r treeRecord, ok bool) {
 	}
 	psd, _ := find(tags, "psd")
 	adkim, _ := find(tags, "adkim")
-	return treeRecord{domain: domain, psd: strings.ToLower(psd), adkimStrict: strings.EqualFold(adkim, "s")}, true
+	aspf, _ := find(tags, "aspf")
+	return treeRecord{domain: domain, psd: strings.ToLower(psd), adkimStrict: strings.EqualFold(adkim, "s"), aspfStrict: strings.EqualFold(aspf, "s")}, true
 }
 
 // tree walks up from a domain to the top, or to a record that says where the
@@ -72,9 +74,9 @@ func treeOrganisation(domain string, met []treeRecord) string {
 	return top.domain
 }
 
-// unaligned says why DMARC does not accept a signature of a domain for mail from
-// the one that is looked at; empty: it does.
-func (l *look) unaligned(ctx context.Context, signer string) (why string, err error) {
+// unaligned says why DMARC does not accept a signature, or an envelope, of a domain for
+// mail from the one that is looked at; empty: it does.
+func (l *look) unaligned(ctx context.Context, signer string, strict strictness) (why string, err error) {
 	if signer == l.domain {
 		return "", nil
 	}
@@ -98,8 +100,8 @@ func (l *look) unaligned(ctx context.Context, signer string) (why string, err er
 			return "", err
 		}
 		r, ok := readTree(at, text)
-		if ok = ok && all == 1; ok && r.adkimStrict {
-			return fmt.Sprintf("adkim=s in the DMARC record of %s wants a signature of exactly %s", at, l.domain), nil
+		if ok = ok && all == 1; ok && strict.of(&r) {
+			return strict.says(at, l.domain), nil
 		}
 		if ok && at == l.domain {
 			break

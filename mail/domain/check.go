@@ -36,6 +36,10 @@ type Way struct {
 	// that is set up otherwise. SPF is about that domain then.
 	Foreign bool
 
+	// Bounces is the domain of its return paths, in lower case; empty: mail leaves with
+	// the sender's own envelope.
+	Bounces string
+
 	// Signs: the provider may sign for the domain, with keys that are not here.
 	Signs bool
 }
@@ -50,6 +54,9 @@ type Checker struct {
 	KeysErr error
 
 	Ways []Way // by which mail leaves; none: nobody knows
+
+	// Links is with what links in tracked mails begin, a URL; empty: there are none.
+	Links string
 }
 
 // look is one look at one domain.
@@ -60,9 +67,10 @@ type look struct {
 	asked  int
 	known  map[question]known
 
-	spf    proof
-	dkim   proof
-	signer *dkim.Signer // of its mail; nil: nobody here
+	spf     proof
+	dkim    proof
+	returns proof        // of the domains of return paths
+	signer  *dkim.Signer // of its mail; nil: nobody here
 }
 
 type question struct {
@@ -91,8 +99,10 @@ func (c *Checker) Check(ctx context.Context, domain string) doctor.Examination {
 		return l.e
 	}
 	l.checkSPF(ctx)
+	l.checkBounces(ctx)
 	l.checkDKIM(ctx)
 	l.checkDMARC(ctx)
+	l.checkLinks(ctx)
 	return l.e
 }
 

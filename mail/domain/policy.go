@@ -34,6 +34,7 @@ func (l *look) needed() (all []string) {
 	for _, w := range l.Ways {
 		ip, err := netip.ParseAddr(w.Host)
 		switch {
+		case w.Bounces != "": // SPF is about that domain
 		case w.Include != "":
 			add("include:" + w.Include)
 		case w.Host == "":
@@ -131,6 +132,7 @@ func qualified(all byte) string {
 func (l *look) missing(ctx context.Context, w *walk) (words, what []string) {
 	for _, way := range l.Ways {
 		switch {
+		case way.Bounces != "":
 		case way.Include != "":
 			if w.includes[way.Include] {
 				continue
@@ -218,7 +220,7 @@ func (l *look) policyAt(ctx context.Context, domain string) (text string, all in
 // envelope of this domain.
 func (l *look) checkAlignment(ctx context.Context, strict bool) {
 	if l.signer != nil {
-		why, err := l.unaligned(ctx, l.signer.Domain())
+		why, err := l.unaligned(ctx, l.signer.Domain(), signatures)
 		if err != nil {
 			l.e.Unknown(err, doctor.CheckDomainAlignment)
 			return
@@ -230,6 +232,9 @@ func (l *look) checkAlignment(ctx context.Context, strict bool) {
 		}
 	}
 	spf := l.spf
+	if !l.ownEnvelopes() {
+		spf = l.returns
+	}
 	if len(l.Ways) > 0 && !slices.ContainsFunc(l.Ways, func(w Way) bool { return !w.Foreign }) && spf == proofGiven {
 		spf = proofOpen // it is about the provider's domain, if nobody has changed that
 	}

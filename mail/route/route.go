@@ -205,6 +205,32 @@ func (r *Router) Check(to string, class mail.Class, asked string) error {
 	return fmt.Errorf("%w: by their settings none takes %s mail to %s", ErrNoRoute, class, d.name)
 }
 
+// Meant returns the one route that a mail goes by that was not tried yet, by the
+// settings alone; empty: none takes it, or several do, of which one is chosen when
+// the mail leaves. A backup counts if only backups take the mail.
+func (r *Router) Meant(to string, class mail.Class, asked string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.domain(mime.DomainOf(to), r.clock.Now())
+	if r.intoSink(to, d) {
+		return r.sink.name
+	}
+	set := r.candidates(d, class, asked)
+	first := set
+	for rest := set; rest != 0; rest &= rest - 1 {
+		if i := bits.TrailingZeros64(rest); r.routes[i].backup {
+			first &^= 1 << i
+		}
+	}
+	if first == 0 {
+		first = set
+	}
+	if bits.OnesCount64(first) != 1 {
+		return ""
+	}
+	return r.routes[bits.TrailingZeros64(first)].name
+}
+
 func (r *Router) byName(name string) *route {
 	for _, x := range r.routes {
 		if x.name == name {

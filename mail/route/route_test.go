@@ -560,7 +560,9 @@ func TestStops(t *testing.T) {
 	}{
 		{"all", false, ""}, {"transactional", false, ""}, {"marketing", true, ""}, {"priority:normal", false, ""}, {"priority:low", true, ""},
 		{"tag:spring", false, "tag:springtag:spring"}, {"tag:spr", true, ""}, {"message:" + message.Message, false, "message:" + message.Message + "message:" + message.Message},
-		{"of a newer program", true, ""},
+		{"of a newer program", true, ""}, {"marketing/tag:spring", true, ""}, {"marketing/message:" + message.Message, true, ""},
+		{"transactional/tag:spring", false, "transactional/tag:springtransactional/tag:spring"},
+		{"transactional/message:" + message.Message, false, strings.Repeat("transactional/message:"+message.Message, 2)},
 	} {
 		clear(stops)
 		stops[test.name] = "note"
@@ -573,7 +575,17 @@ func TestStops(t *testing.T) {
 	if by, _ := takes(); by != "b" {
 		t.Errorf("a is stopped: taken by %q, want b", by)
 	}
-	stops["route:b"] = "note"
+	clear(stops)
+	stops["transactional/route:a"], stops["marketing/route:b"] = "note", "note"
+	if by, _ := takes(); by != "b" {
+		t.Errorf("a takes no mail of the class: taken by %q, want b", by)
+	}
+	stops["transactional/route:b"] = "note"
+	if by, _ := takes(); by != "" {
+		t.Errorf("neither takes mail of the class: taken by %q", by)
+	}
+	clear(stops)
+	stops["route:a"], stops["route:b"] = "note", "note"
 	if by, _ := takes(); by != "" {
 		t.Errorf("both are stopped: taken by %q", by)
 	}

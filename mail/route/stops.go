@@ -13,8 +13,10 @@ type stops struct {
 	all        bool
 	classes    [3]bool
 	priorities [4]bool
-	tags       []string
+	tags       []mail.Selector
 	messages   map[string]bool
+	byMessage  []mail.Selector   // those of a class alone
+	halted     [3]uint64         // routes that take no mail of a class, a bit each
 	paused     map[string]string // journeys, with the sublanes of their mail
 }
 
@@ -38,11 +40,18 @@ func newStops(names map[string]string, routes []*route, sink *route) *stops {
 			p, _ := mail.ParsePriority(sel.Value)
 			s.priorities[p] = true
 		case mail.SelectTag:
-			s.tags = append(s.tags, sel.Value)
+			s.tags = append(s.tags, sel)
 		case mail.SelectMessage:
-			s.messages[sel.Value] = true
+			if sel.Class != 0 {
+				s.byMessage = append(s.byMessage, sel)
+			} else {
+				s.messages[sel.Value] = true
+			}
 		case mail.SelectRoute:
-			stopped[sel.Value] = true
+			if sel.Class == 0 {
+				stopped[sel.Value] = true
+			}
+			s.halt(sel, routes)
 		}
 	}
 	for _, x := range routes {
@@ -51,6 +60,18 @@ func newStops(names map[string]string, routes []*route, sink *route) *stops {
 	sink.stopped = stopped[sink.name]
 	return s
 }
+
+// halt notes that a route takes no mail of one class. The sink is no such route.
+func (s *stops) halt(sel mail.Selector, routes []*route) {
+	for _, x := range routes {
+		if sel.Class != 0 && x.name == sel.Value {
+			s.halted[sel.Class] |= 1 << x.place
+		}
+	}
+}
+
+// haltedFor returns the routes that take no mail of a class, a bit each.
+func (s *stops) haltedFor(c mail.Class) uint64 { return s.halted[min(int(c), len(s.halted)-1)] }
 
 // lane reports whether the whole lane that a mail is in is stopped.
 func (s *stops) lane(m *mail.Send) bool {
@@ -61,8 +82,13 @@ func (s *stops) lane(m *mail.Send) bool {
 // its lane are not; empty: it is not stopped.
 func (s *stops) apart(m *mail.Send) string {
 	for _, tag := range s.tags {
-		if mail.HasTag(m.Tags, tag) {
-			return mail.Selector{By: mail.SelectTag, Value: tag}.Name()
+		if (tag.Class == 0 || tag.Class == m.Class) && mail.HasTag(m.Tags, tag.Value) {
+			return tag.Name()
+		}
+	}
+	for _, of := range s.byMessage {
+		if of.Class == m.Class && of.Value == m.Message {
+			return of.Name()
 		}
 	}
 	if m.Journey != "" && s.paused[m.Journey] != "" {

@@ -79,6 +79,11 @@ func (r *Router) Takes(t mail.Transport, s *mail.Send, passed []mail.Transport, 
 	if set == 0 {
 		return Take{Wait: nowhereWait, Lane: nowhere}
 	}
+	if open := set &^ r.stops.haltedFor(s.Class); open != 0 {
+		set = open
+	} else {
+		return Take{Wait: stopsEvery, Lane: r.apart(set, d, now)}
+	}
 	up := r.preferred(set, d, now)
 	if others := r.others(set, passed, d, now); others != 0 {
 		up = others
@@ -98,7 +103,7 @@ func (r *Router) Elsewhere(s *mail.Send, passed []mail.Transport, now time.Time)
 		return false
 	}
 	d := r.domain(mime.DomainOf(s.To), now)
-	return !r.intoSink(s.To, d) && r.others(r.candidates(d, s.Class, s.Route), passed, d, now) != 0
+	return !r.intoSink(s.To, d) && r.others(r.candidates(d, s.Class, s.Route)&^r.stops.haltedFor(s.Class), passed, d, now) != 0
 }
 
 // others returns those of a set that are up, without the routes that have just

@@ -65,15 +65,15 @@ func SelfSigned(hostname string, clock sluice.Clock) (*Certificates, error) {
 	return &Certificates{clock: clock, current: &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}}, nil
 }
 
-// get is for tls.Config. Files that cannot be read, or do not belong together
+// Get is for tls.Config. Files that cannot be read, or do not belong together
 // because only one of them has been written yet, leave the certificate as it is.
-func (c *Certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (c *Certificates) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := c.clock.Now(); c.certFile != "" && now.Sub(c.looked) >= lookEvery {
 		c.looked = now
 		if err := c.load(); err != nil {
-			c.log.Warn("the SMTP listener keeps its previous certificate", "error", err)
+			c.log.Warn("a listener keeps its previous certificate", "error", err)
 		}
 	}
 	return c.current, nil
@@ -85,7 +85,7 @@ func (c *Certificates) load() error {
 	for i, name := range []string{c.certFile, c.keyFile} {
 		var err error
 		if text[i], err = os.ReadFile(name); err != nil {
-			return fmt.Errorf("read smtpd's certificate: %w", err)
+			return fmt.Errorf("read a certificate: %w", err)
 		}
 	}
 	if bytes.Equal(text[0], c.text[0]) && bytes.Equal(text[1], c.text[1]) {
@@ -93,7 +93,7 @@ func (c *Certificates) load() error {
 	}
 	loaded, err := tls.X509KeyPair(text[0], text[1])
 	if err != nil {
-		return fmt.Errorf("read smtpd's certificate %s and its key %s: %w", c.certFile, c.keyFile, err)
+		return fmt.Errorf("read the certificate %s and its key %s: %w", c.certFile, c.keyFile, err)
 	}
 	c.current, c.text = &loaded, text
 	return nil

@@ -133,7 +133,7 @@ func (c *conn) interrupt() {
 // fill writes the replies and waits for more.
 func (c *conn) fill(in *input) error {
 	timeout := c.server.limits.command
-	if c.keyText == "" {
+	if c.keyText == "" && !c.receives() { // of those who receive, full places go to others (maxReceiverConns)
 		timeout = c.server.limits.stranger
 	}
 	now := time.Now()
@@ -221,11 +221,9 @@ func (c *conn) command(line []byte) error {
 			return err
 		}
 	}
-	if c.keyText == "" && !c.openTo() {
-		if c.commands++; c.commands > maxStrangerCommands {
-			c.refuse(refusedLogin, 421, "4.7.0", "Too many commands without a login; goodbye")
-			return errOver
-		}
+	if c.tooMany() {
+		c.refuse(refusedLogin, 421, "4.7.0", "Too many commands without a login; goodbye")
+		return errOver
 	}
 	verb, arg, _ := bytes.Cut(line, []byte{' '})
 	var name [8]byte // longer than all but STARTTLS, which is as long
@@ -308,10 +306,10 @@ func (c *conn) greet(name string, extended bool) error {
 	if !c.tls && c.server.tls != nil {
 		c.say("250-STARTTLS\r\n")
 	}
-	if c.mayLogIn() {
+	if c.mayLogIn() && !c.receives() {
 		c.say("250-AUTH PLAIN LOGIN\r\n")
 	}
-	c.say("250 LIMITS RCPTMAX=" + maxRecipientsText + "\r\n") // RFC 9422
+	c.say("250 LIMITS RCPTMAX=" + strconv.Itoa(c.mostRecipients()) + "\r\n") // RFC 9422
 	return nil
 }
 

@@ -10,8 +10,6 @@ import (
 	"sluice/lib/mime"
 )
 
-var maxRecipientsText = strconv.Itoa(sluice.MaxRecipients)
-
 // mailFrom answers MAIL FROM:<address> and its parameters.
 func (c *conn) mailFrom(arg string) error {
 	switch {
@@ -49,6 +47,8 @@ func (c *conn) mailFrom(arg string) error {
 // more, however long its connection lasts.
 func (c *conn) maySend() bool {
 	switch {
+	case c.receives():
+		return true
 	case c.keyText != "":
 		if !c.keyHolds() {
 			return false
@@ -201,12 +201,15 @@ func (c *conn) rcptTo(arg string) error {
 	if strings.TrimSpace(parameters) != "" {
 		return c.wrong(555, "5.5.4", "RCPT has no parameters here")
 	}
-	if len(c.mail.to) == sluice.MaxRecipients { // RFC 5321, 4.5.3.1.10
-		c.refuse(refusedRecipients, 452, "4.5.3", "A mail has at most "+maxRecipientsText+" recipients; send it to the others in another")
+	if most := c.mostRecipients(); len(c.mail.to) == most { // RFC 5321, 4.5.3.1.10
+		c.refuse(refusedRecipients, 452, "4.5.3", "A mail has at most "+strconv.Itoa(most)+" recipients here; send it to the others in another")
 		return nil
 	}
 	address, ok := c.address(path, c.mail.utf8)
 	if !ok {
+		return nil
+	}
+	if c.receives() && !c.takes(address) {
 		return nil
 	}
 	if c.server.Check != nil {

@@ -172,8 +172,12 @@ func (r *rig) stop() {
 	if err := r.Stop(ctx); err != nil && !errors.Is(err, net.ErrClosed) {
 		r.t.Error(err)
 	}
-	if left := r.held.Left(); left != maxHeldBytes {
-		r.t.Errorf("%d bytes of messages are still held", maxHeldBytes-left)
+	all := int64(maxHeldBytes)
+	if r.Receiver != nil {
+		all = maxReceivedHeldBytes
+	}
+	if left := r.held.Left(); left != all {
+		r.t.Errorf("%d bytes of messages are still held", all-left)
 	}
 	if log := r.log.String(); strings.Contains(log, "panic") {
 		r.t.Errorf("the log has a panic:\n%s", log)

@@ -17,6 +17,8 @@ import (
 func (c *conn) login(arg string) error {
 	mechanism, initial, _ := strings.Cut(arg, " ")
 	switch {
+	case c.receives():
+		return c.unknown("AUTH")
 	case !c.extended:
 		return c.wrong(503, "5.5.1", "EHLO first")
 	case c.keyText != "":

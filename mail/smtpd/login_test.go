@@ -40,7 +40,7 @@ func (c *client) startTLS(config *tls.Config) *client {
 // trusted trusts the server's certificate of the moment.
 func (r *rig) trusted() *tls.Config {
 	r.t.Helper()
-	current, err := r.Certificates.get(nil)
+	current, err := r.Certificates.Get(nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}

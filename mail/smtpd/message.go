@@ -94,6 +94,12 @@ func (c *conn) data(arg string) error {
 
 // keep appends a line to what is kept of a message.
 func (c *conn) keep(buf *content, line []byte) error {
+	whole := len(line)
+	line = c.cut(buf, line)
+	if whole > len(line) && buf.ignored > maxIgnoredBytes {
+		c.refuseSize()
+		return errOver
+	}
 	if buf.wrong == nil {
 		switch size := len(buf.bytes) + len(line); {
 		case size > c.server.MaxMessageBytes:
@@ -143,6 +149,9 @@ func (c *conn) accept(message transaction, buf *content, wrong error) {
 		return
 	case buf.wrong != nil:
 		c.refuse(refusedUnavailable, 452, "4.3.1", "Too much is being taken in at the moment, send it again")
+		return
+	case c.receives():
+		c.receive(message, buf.bytes)
 		return
 	case wrong != nil:
 		c.refuse(refusedContent, 550, "5.6.0", wrong.Error())
@@ -220,12 +229,20 @@ func (c *conn) draft(message transaction, raw []byte) (mail.Draft, error) {
 	if hops(scanned.Message) > maxHops+1 { // ours included
 		return d, fmt.Errorf("the message has been through more than %d servers, it goes round in circles", maxHops)
 	}
+	var track mail.Track
 	for _, h := range scanned.Control {
+		if strings.EqualFold(h.Name, "X-Sluice-Track") {
+			var ok bool
+			if track, ok = mail.ParseTrack(h.Value); !ok {
+				return d, fmt.Errorf("%s is %q, want true, false, opens or clicks", h.Name, h.Value)
+			}
+			continue
+		}
 		if err := control(&d, h, now); err != nil {
 			return d, fmt.Errorf("%s %w", h.Name, err)
 		}
 	}
-	d.Content = scanned.Message
+	d.Content = mail.WithTrack(scanned.Message, track)
 	return d, nil
 }
 
@@ -313,7 +330,7 @@ func control(d *mail.Draft, h mime.Header, now time.Time) error {
 		}
 		d.DueMillis = max(at, 0)
 	default:
-		return errors.New("is unknown; there are X-Sluice-Priority, X-Sluice-Class, X-Sluice-Tag and X-Sluice-Send-At")
+		return errors.New("is unknown; there are X-Sluice-Priority, X-Sluice-Class, X-Sluice-Tag, X-Sluice-Track and X-Sluice-Send-At")
 	}
 	return nil
 }

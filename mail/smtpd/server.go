@@ -75,6 +75,11 @@ type Options struct {
 	// Submitter returns where messages go, nil while there is nowhere.
 	Submitter func() mail.Submitter
 
+	// Receiver takes mail to its own addresses, from everybody and without a login.
+	// nil: it is mail to be sent, for the Submitter, which a Receiver takes the place of,
+	// as it does of Authority, Check and OpenLoopback.
+	Receiver Receiver
+
 	Clock sluice.Clock
 	Log   *slog.Logger
 
@@ -103,15 +108,20 @@ type Server struct {
 
 // New returns a server that is not started.
 func New(options Options) *Server {
+	held := int64(maxHeldBytes)
 	if options.maxConns == 0 {
 		options.maxConns = maxConns
+	}
+	if options.Receiver != nil {
+		options.maxConns, held = min(options.maxConns, maxReceiverConns), maxReceivedHeldBytes
+		options.MaxMessageBytes = maxIgnoredBytes
 	}
 	if options.limits == (timeouts{}) {
 		options.limits = realTimeouts
 	}
-	s := &Server{Options: options, held: connlimit.NewBudget(maxHeldBytes), conns: make(map[*conn]struct{})}
+	s := &Server{Options: options, held: connlimit.NewBudget(held), conns: make(map[*conn]struct{})}
 	if options.Certificates != nil {
-		s.tls = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: options.Certificates.get}
+		s.tls = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: options.Certificates.Get}
 	}
 	s.work, s.stopWork = context.WithCancel(context.Background())
 	return s
@@ -122,11 +132,19 @@ func (s *Server) Start(ctx context.Context, address string) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("listen for SMTP on %s: %w; is another mail server running? choose another address with smtpd.listen", address, err)
+		return fmt.Errorf("listen for SMTP on %s: %w; is another mail server running? choose another address with %s", address, err, s.setting())
 	}
 	s.listen = connlimit.NewListener(l, s.maxConns, quietGrace, s.Clock)
 	s.running.Go(s.accept)
 	return nil
+}
+
+// setting is the one that says where the server listens.
+func (s *Server) setting() string {
+	if s.Receiver != nil {
+		return "bounces.listen"
+	}
+	return "smtpd.listen"
 }
 
 // accept runs until Stop closes the listener.

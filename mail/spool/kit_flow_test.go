@@ -21,6 +21,7 @@ import (
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/store/sqlstore"
+	"sluice/test/clocktest"
 	"sluice/test/servers"
 	"sluice/test/spooltest"
 )
@@ -117,12 +118,12 @@ func (b *bed) must(err error) {
 
 func (b *bed) eventually(what string, ok func() bool) {
 	b.Helper()
-	deadline := time.Now().Add(5 * time.Minute)
+	began := time.Now()
 	for !ok() {
-		if time.Now().After(deadline) {
+		if time.Since(began) > 5*time.Minute {
 			b.Fatalf("waited in vain until %s", what)
 		}
-		<-time.After(5 * time.Millisecond)
+		clocktest.Rest(began)
 	}
 }
 

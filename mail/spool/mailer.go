@@ -28,9 +28,20 @@ type Mailer struct {
 	Links             Links
 	UnsubscribeMailto string
 
+	// FeedbackID returns what stands in a mail's CFBL-Feedback-ID (RFC 9477, 3.2): by it a
+	// complaint proves which mail it is about. nil: mails have none.
+	FeedbackID func(s *mail.Send) string
+
 	// Signers has the keys of sender domains. Mail of other domains goes out
 	// unsigned: its provider signs, or nobody does. nil: no mail is signed.
 	Signers *dkim.Ring
+
+	// Tracker puts into mails what opens and clicks are known by; nil: nothing.
+	Tracker Tracker
+
+	// Untracked is told how many mails leave without links and pixel, because the
+	// database did not say who may be tracked. nil: nobody wants to know.
+	Untracked func(mails int, why error)
 
 	// Meet is told the domains that each mail is from, in lower case: that of
 	// its envelope and those of its header From. nil: nobody wants to know.
@@ -50,9 +61,10 @@ type Users interface {
 }
 
 // Links makes the link by which the recipient of a send unsubscribes, empty where
-// there is none. consent.Service is one.
+// there is none. group is the subscription group that the mail belongs to, or empty.
+// consent.Service is one.
 type Links interface {
-	UnsubscribeURL(s *mail.Send) (string, error)
+	UnsubscribeURL(s *mail.Send, group string) (string, error)
 }
 
 // Make renders and signs. Who is mailed by a template is looked up for all of
@@ -65,22 +77,29 @@ type Links interface {
 // Whether a deleted person's mail is cancelled says the journey (askJourneys).
 func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 	started := m.Clock.Now()
-	profiles, err := m.profiles(ctx, mails)
+	asked := m.cutTracks(mails)
+	found, err := m.recipients(ctx, mails, asked)
 	looked := m.Clock.Now()
+	if err != nil {
+		m.untracked(asked, err)
+	}
 	slow, bytes := make(slowTemplates), 0
-	authors := make([]string, len(mails))
+	authors, groups := make([]string, len(mails)), make([]string, len(mails))
 	for i := range mails {
 		message := &mails[i]
 		switch {
 		case bytes >= maxWindowBytes:
 			message.Err = ErrNoRoom
 		case message.Send.Form != mail.ContentTemplate:
+			if asked[i] != 0 && err == nil { // without the database nobody is tracked: who knows what the recipient wants
+				message.Content = m.trackMessage(ctx, message.Send, message.Content, asked[i], found[keyOf(message.Send)])
+			}
 		case err != nil:
 			message.Err = fmt.Errorf("look up the recipient: %w: %w", ErrNotNow, err)
 		default:
-			found := profiles[keyOf(message.Send)]
-			message.Content, authors[i], message.Err = m.render(ctx, message.Send, message.Content, ofRecipient(message.Send, found), slow)
-			if found == nil && message.Send.Journey != "" && errors.Is(message.Err, ErrUnwanted) {
+			to := found[keyOf(message.Send)]
+			message.Content, authors[i], groups[i], message.Err = m.render(ctx, message.Send, message.Content, to, slow)
+			if to.profile == nil && message.Send.Journey != "" && errors.Is(message.Err, ErrUnwanted) {
 				message.Err = fmt.Errorf("look up the recipient %s of journey %s: %w: nobody is there, perhaps the database went back", message.Send.User, message.Send.Journey, ErrNotNow)
 			}
 		}
@@ -94,7 +113,8 @@ func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 			continue
 		}
 		var content []byte
-		if content, mail.Err = m.unsubscribable(mail.Send, mail.Content); mail.Err == nil {
+		if content, mail.Err = m.unsubscribable(mail.Send, mail.Content, groups[i]); mail.Err == nil {
+			content = m.traceable(mail.Send, content)
 			content, mail.Err = m.sign(mail.Send, content, authors[i], rendered)
 		}
 		if mail.Err == nil {
@@ -129,13 +149,22 @@ func ofRecipient(s *mail.Send, p *profile.Profile) *profile.Profile {
 	return nil
 }
 
-// profiles looks up the recipients of mails that are templates. Who is not there
-// is left out; of several who share an address it is nobody.
-func (m *Mailer) profiles(ctx context.Context, mails []Mail) (map[user.Key]*profile.Profile, error) {
+// recipient is what is known of a recipient.
+type recipient struct {
+	profile *profile.Profile // nil: of nobody, or of several who share the address
+	id      user.ID          // whose it is
+	off     mail.Track       // what the recipient does not want known, or one of several
+}
+
+// recipients looks up the recipients of mails that are templates or are to be
+// tracked. Who is not there is left out.
+func (m *Mailer) recipients(ctx context.Context, mails []Mail, asked []mail.Track) (map[user.Key]recipient, error) {
 	var q user.Query
+	waits := false                        // for the answer, however long it takes
 	numbers := make(map[user.Key]user.ID) // of names that could be a user's number
 	for i := range mails {
-		if s := mails[i].Send; s.Form == mail.ContentTemplate {
+		if s := mails[i].Send; s.Form == mail.ContentTemplate || asked[i] != 0 {
+			waits = waits || s.Form == mail.ContentTemplate
 			key := keyOf(s)
 			q.Keys = append(q.Keys, key)
 			if id, ok := user.ParseID(s.User); ok {
@@ -146,26 +175,49 @@ func (m *Mailer) profiles(ctx context.Context, mails []Mail) (map[user.Key]*prof
 	if len(q.Keys) == 0 {
 		return nil, nil
 	}
-	found, err := m.Users.Users(ctx, q)
+	if !waits {
+		limited, stop := context.WithTimeout(ctx, trackLookup)
+		defer stop()
+		ctx = limited
+	}
+	answer, err := m.Users.Users(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	profiles := make(map[user.Key]*profile.Profile, len(q.Keys))
+	found := make(map[user.Key]recipient, len(q.Keys))
 	for _, key := range q.Keys {
-		ids := found.ByKey[key]
+		ids := answer.ByKey[key]
 		if id, ok := numbers[key]; ok && len(ids) == 0 {
 			ids = []user.ID{id}
 		}
-		if len(ids) != 1 || profiles[key] != nil {
-			continue
-		}
-		if row, ok := found.Owner(ids[0]); ok && row.Profile != "" {
-			if p, err := profile.Parse(row.Profile); err == nil {
-				profiles[key] = p
+		if _, done := found[key]; !done {
+			r := recipientOf(&answer, ids)
+			if answer.Shared[key] {
+				r.off = mail.TrackAll // who knows what the others want
 			}
+			found[key] = r
 		}
 	}
-	return profiles, nil
+	return found, nil
+}
+
+// recipientOf is what an answer says of the users who have a key.
+func recipientOf(answer *user.Answer, ids []user.ID) (r recipient) {
+	for _, id := range ids {
+		row, ok := answer.Owner(id)
+		if !ok || row.Profile == "" {
+			continue
+		}
+		p, err := profile.Parse(row.Profile)
+		if err != nil {
+			continue
+		}
+		r.off |= unwanted(p)
+		if len(ids) == 1 {
+			r.profile, r.id = p, row.ID
+		}
+	}
+	return r
 }
 
 // maxSlow is how many mails of one template may take too long before no other of
@@ -201,39 +253,47 @@ func (m *Mailer) parkRefused(ctx context.Context, mails []Mail, domains []string
 	}
 }
 
-// render makes the message of a template, and returns the domain that its readers
-// see it is from.
-func (m *Mailer) render(ctx context.Context, s *mail.Send, content []byte, p *profile.Profile, slow slowTemplates) (message []byte, domain string, err error) {
+// render makes the message of a template. It returns the domain that its readers see it
+// is from, and the subscription group that it belongs to.
+func (m *Mailer) render(ctx context.Context, s *mail.Send, content []byte, to recipient, slow slowTemplates) (message []byte, domain, group string, err error) {
+	p := ofRecipient(s, to.profile)
 	c, err := template.ParseContent(string(content))
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
-	if c.State != "" && !p.InAudience(c.State) {
-		return nil, "", ErrUnwanted
+	if c.State != "" && !p.InAudience(c.State) || c.Group != "" && p.Left(c.Group) {
+		return nil, "", "", ErrUnwanted
 	}
 	name := fmt.Sprint(c.Template, " ", c.Version)
 	if c.Mail != nil {
 		name = s.Message
 	}
 	if before := slow[name]; len(before) == maxSlow {
-		return nil, "", before[0]
+		return nil, "", "", before[0]
 	}
 	t, err := m.compiled(ctx, s, &c)
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
-	link, err := m.link(s)
+	link, err := m.link(s, c.Group)
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
 	made, err := t.Render(&template.Input{
 		Variables: c.Variables, Profile: p, Unsubscribe: link, Clock: m.Clock,
 		Origin: template.Origin{Message: s.Message, Journey: s.Journey, Step: s.Step, Variant: s.Variant},
 	})
 	if err != nil {
-		return nil, "", notMade(err, c.Template, func(err error) { slow[name] = append(slow[name], err) })
+		return nil, "", "", notMade(err, c.Template, func(err error) { slow[name] = append(slow[name], err) })
 	}
-	return buildMail(&made, s.From, s.To, s.ID(), time.UnixMilli(max(s.AcceptedMillis, s.DueMillis)))
+	date := time.UnixMilli(max(s.AcceptedMillis, s.DueMillis))
+	if tracked, ok := m.trackHTML(ctx, s, &made, mail.TrackAll&^c.Off, to); ok {
+		if message, domain, err = buildMail(tracked, s.From, s.To, s.ID(), date); err == nil {
+			return message, domain, c.Group, nil // else it is too large, perhaps with its links alone
+		}
+	}
+	message, domain, err = buildMail(&made, s.From, s.To, s.ID(), date)
+	return message, domain, c.Group, err
 }
 
 // notMade is why a mail was not rendered, and calls slow if it took too long.
@@ -302,22 +362,22 @@ func buildMail(made *template.Message, from, to, id string, date time.Time) (mes
 }
 
 // link is the one by which the recipient unsubscribes, empty if there is none.
-func (m *Mailer) link(s *mail.Send) (string, error) {
+func (m *Mailer) link(s *mail.Send, group string) (string, error) {
 	if m.Links == nil {
 		return "", nil
 	}
-	return m.Links.UnsubscribeURL(s)
+	return m.Links.UnsubscribeURL(s, group)
 }
 
 // unsubscribable adds the one-click unsubscribe headers to marketing mail,
 // which large mailbox providers require (RFC 8058), unless the sender has put
 // its own. They are added before the signature, since they count only if they
 // are signed, and only with an https link (RFC 8058, 3.1).
-func (m *Mailer) unsubscribable(s *mail.Send, content []byte) ([]byte, error) {
+func (m *Mailer) unsubscribable(s *mail.Send, content []byte, group string) ([]byte, error) {
 	if s.Class != mail.ClassMarketing || m.Links == nil || mime.HasField(content, "List-Unsubscribe") {
 		return content, nil
 	}
-	link, err := m.link(s)
+	link, err := m.link(s, group)
 	if err != nil || !strings.HasPrefix(link, "https://") {
 		return content, err
 	}
@@ -326,6 +386,20 @@ func (m *Mailer) unsubscribable(s *mail.Send, content []byte) ([]byte, error) {
 		return nil, err
 	}
 	return append(headers, content...), nil
+}
+
+// traceable adds the header by which a feedback loop names the mail. The signature covers
+// it, as RFC 9477, 3.2 wants.
+func (m *Mailer) traceable(s *mail.Send, content []byte) []byte {
+	const header = "CFBL-Feedback-ID"
+	if m.FeedbackID == nil || mime.HasField(content, header) {
+		return content
+	}
+	id := m.FeedbackID(s)
+	if id == "" {
+		return content
+	}
+	return slices.Concat([]byte(header+": "+id+"\r\n"), content)
 }
 
 // mailto is what a mail to unsubscribe by is addressed to.

@@ -150,7 +150,9 @@ func TestLargeMailsGoInSmallWindows(t *testing.T) {
 // links are made by the send's id.
 type links string
 
-func (l links) UnsubscribeURL(s *mail.Send) (string, error) { return string(l) + s.ID(), nil }
+func (l links) UnsubscribeURL(s *mail.Send, group string) (string, error) {
+	return string(l) + s.ID() + group, nil
+}
 
 // TestMarketingMailCanBeUnsubscribed: the two headers are there once, and
 // signed. They are not in transactional mail, not beside the sender's own, and
@@ -176,7 +178,7 @@ func TestMarketingMailCanBeUnsubscribed(t *testing.T) {
 		{"no https", links("http://m.example.com/unsubscribe?t="), mail.ClassMarketing, head + body, "", 0},
 		{"no links", nil, mail.ClassMarketing, head + body, "", 0},
 	} {
-		m := &spool.Mailer{Links: x.links, UnsubscribeMailto: "leave@example.com", Signers: signers, Clock: sluice.SystemClock{}}
+		m := &spool.Mailer{FeedbackID: (*mail.Send).ID, Links: x.links, UnsubscribeMailto: "leave@example.com", Signers: signers, Clock: sluice.SystemClock{}}
 		mails := []spool.Mail{{
 			Send:    &mail.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Class: x.class, Form: mail.ContentMIME, From: "shop@example.com", To: "ann@example.net"},
 			Content: []byte(x.content), Took: new([mail.Stages]time.Duration),
@@ -202,6 +204,9 @@ func TestMarketingMailCanBeUnsubscribed(t *testing.T) {
 		signed := strings.ToLower(strings.Join(all[0].HeaderKeys, " ")) + " "
 		if post != (strings.Contains(signed, " list-unsubscribe ") && strings.Contains(signed, " list-unsubscribe-post ")) {
 			t.Errorf("%s: signed are %s", x.name, signed)
+		}
+		if !bytes.Contains(header, []byte("\r\nCFBL-Feedback-ID: "+mails[0].Send.ID()+"\r\n")) || !strings.Contains(signed, " cfbl-feedback-id ") {
+			t.Errorf("%s: no id for feedback loops, or not signed (%s)\n%s", x.name, signed, header)
 		}
 	}
 }

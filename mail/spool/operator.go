@@ -31,6 +31,11 @@ type Operator struct {
 	Ledger     Listing       // purging only
 	Partitions int
 	Clock      sluice.Clock
+
+	// Meant, purging only, is Router.Meant: it tells of mail that was not tried yet by
+	// which route it goes. nil: by route only what asked for it is meant, and
+	// what was tried by it.
+	Meant func(to string, class mail.Class, asked string) string
 }
 
 // Listing is where sends are listed that wait. mail.SendStore is one.
@@ -105,7 +110,7 @@ func (o *Operator) Purge(ctx context.Context, s mail.Selector, after string, mos
 			if through = r == nil; through {
 				break
 			}
-			if at.Behind = rowKey(r); r.AcceptedMillis <= at.Before && s.TakesRow(r) {
+			if at.Behind = rowKey(r); r.AcceptedMillis <= at.Before && o.takes(s, r) {
 				meant[r.Partition] = append(meant[r.Partition], *r)
 				left--
 			}
@@ -127,6 +132,12 @@ func (o *Operator) Purge(ctx context.Context, s mail.Selector, after string, mos
 	}
 	text, err := json.Marshal(at)
 	return n, base64.RawURLEncoding.EncodeToString(text), err
+}
+
+// takes reports whether a send is meant. By its route it is, too, if it was not
+// tried yet and that is the one by which it goes.
+func (o *Operator) takes(s mail.Selector, r *mail.SendRow) bool {
+	return s.TakesRow(r) || s.By == mail.SelectRoute && o.Meant != nil && r.Route == "" && o.Meant(r.To, r.Class, r.AskedRoute()) == s.Value
 }
 
 // backlog is all that is pending, of all partitions, in the order of its keys,

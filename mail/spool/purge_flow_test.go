@@ -91,7 +91,7 @@ func TestAPurgeLetsOtherMailPass(t *testing.T) {
 	routes.open.Store(true)
 	b.eventually("nothing waits any more", func() bool { return o.waiting() == 0 })
 	t.Logf("met in their lanes within %v", time.Since(began))
-	b.eventually("the ledger has all", func() bool { return o.totals() == fmt.Sprintf("sent %d, cancelled %d", mails, *purgedMails) })
+	o.awaitTotals(fmt.Sprintf("sent %d, cancelled %d", mails, *purgedMails))
 	told := 0
 	for _, out := range b.outcomes() {
 		if out.State == mail.SendCancelled {

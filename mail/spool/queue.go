@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 
 	"sluice"
@@ -76,7 +77,10 @@ func (q *Queuer) Begin(ctx context.Context, partitions []int) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.cursors = cursors
+	if q.cursors == nil {
+		q.cursors = make(map[int]flow.Reached)
+	}
+	maps.Copy(q.cursors, cursors) // other writers of the process have theirs
 	return nil
 }
 

@@ -109,6 +109,7 @@ func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]b
 		case m.Err != nil:
 			made[of[i]] = fault(m.Send, reasonRendering, m.Err.Error(), now)
 		default:
+			m.Envelope.Partition = of[i].part.number
 			made[of[i]] = &envelope{Envelope: m.Envelope}
 		}
 	}
@@ -183,6 +184,7 @@ func (Plain) Make(_ context.Context, mails []Mail) {
 			m.Err = fmt.Errorf("content of form %d cannot be rendered here", m.Send.Form)
 			continue
 		}
+		_, m.Content = mail.CutTrack(m.Content)
 		m.Envelope = envelopeOf(m.Send, m.Content)
 	}
 }

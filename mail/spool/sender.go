@@ -48,6 +48,7 @@ type Sender struct {
 	Routes     Routes
 	Maker      Maker
 	Journeys   Journeys // nil: there is no mail of journeys
+	Feedback   Feedback // nil: nobody counts results
 	Clock      sluice.Clock
 	Log        *slog.Logger
 	Stats      *Stats
@@ -97,6 +98,12 @@ type Routes interface {
 
 // Take is an answer of Routes.
 type Take = route.Take
+
+// Feedback is told of the result of each attempt. It must not block. A feedback.Watch
+// is one.
+type Feedback interface {
+	Result(s *mail.Send, route string, r *mail.Result)
+}
 
 // Maker makes envelopes: contents rendered, complete and signed, for a window at
 // once. What cannot be made gets an Err of its own.
@@ -152,6 +159,10 @@ func (s *Sender) Run(fetch, work context.Context) {
 		}
 	}
 	reading.Wait()
+	// What this process has on the wire keeps nobody from the rest of a partition.
+	if err := s.Leases.GiveBack(Role); err != nil {
+		s.Log.Warn("leases could not be given back; it is tried again with every beat", "role", Role, "error", err)
+	}
 	working.Wait()
 	for _, r := range s.recorders {
 		close(r.results) // nobody hands anything on any more

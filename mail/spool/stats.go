@@ -25,6 +25,7 @@ type Stats struct {
 // flowHealth is told how the sessions fare (flow.Health).
 type flowHealth interface {
 	Fine(follower string)
+	Lasts(follower string, began time.Time)
 	Failed(follower string, err error, at time.Time)
 }
 
@@ -32,6 +33,13 @@ type flowHealth interface {
 func (s *Stats) Fine(follower string) {
 	if s.Health != nil {
 		s.Health.Fine(follower)
+	}
+}
+
+// Lasts passes on that a session has run for a while.
+func (s *Stats) Lasts(follower string, began time.Time) {
+	if s.Health != nil {
+		s.Health.Lasts(follower, began)
 	}
 }
 

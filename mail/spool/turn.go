@@ -63,6 +63,9 @@ func (s *Sender) passOn(t mail.Transport, it *item, r *mail.Result, now time.Tim
 func (s *Sender) done(ctx context.Context, t mail.Transport, it *item, r *mail.Result) {
 	now := s.Clock.Now()
 	s.Routes.Report(t, &it.send, r, now)
+	if s.Feedback != nil {
+		s.Feedback.Result(&it.send, t.Name(), r)
+	}
 	it.report(&r.Took, now)
 	f := finished{item: it, kind: r.Kind, route: t.Name()}
 	switch it.untried++; {

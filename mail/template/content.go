@@ -28,6 +28,15 @@ type Content struct {
 	// State is the audience (profile.IsAudience), checked by what is known of
 	// the recipient when the mail is made; empty: everybody.
 	State string
+
+	// Group is the subscription group that the mail belongs to: nobody gets it who has
+	// left that by the time the mail is made. Empty: it belongs to none. A program before
+	// 0.2 does not read it.
+	Group string
+
+	// Off is what is not to be known of the mail. The zero value leaves it to the
+	// settings. A program before 0.2 does not read it.
+	Off mail.Track
 }
 
 // Append appends the content as JSON.
@@ -39,6 +48,12 @@ func (c *Content) Append(dst []byte) []byte {
 	}
 	if c.State != "" {
 		dst = fmt.Appendf(dst, `,"state":%q`, c.State)
+	}
+	if c.Group != "" {
+		dst = append(append(dst, `,"group":`...), profile.Quoted(c.Group)...)
+	}
+	if c.Off != 0 {
+		dst = fmt.Appendf(dst, `,"track_off":%q`, c.Off)
 	}
 	if c.Variables != "" {
 		dst = append(append(dst, `,"variables":`...), c.Variables...)
@@ -127,6 +142,13 @@ func ParseContent(text string) (Content, error) {
 			}
 		case m.Key == "state" && profile.IsAudience(m.Value.Text()):
 			c.State = m.Value.Text()
+		case m.Key == "group" && m.Value.Kind == jsonscan.String:
+			c.Group = m.Value.Text()
+		case m.Key == "track_off" && m.Value.Kind == jsonscan.String:
+			var ok bool
+			if c.Off, ok = mail.ParseTrack(m.Value.Text()); !ok {
+				return c, newError(KindInput, 0, "track_off is %.64q, want opens or clicks", m.Value.Text())
+			}
 		case m.Key == "variables" && m.Value.Kind == jsonscan.Object:
 			c.Variables = m.Value.Raw
 		default:

@@ -25,12 +25,15 @@ const (
 	InDoubt     = "in-doubt"
 	Ledger      = "ledger"
 	Clock       = "clock"
+	Tracking    = "tracking"
+	Endpoint    = "webhook"
+	Paused      = "paused"
 	Test        = "test" // not a problem: somebody tries whether alerts arrive
 )
 
 // Kinds returns all kinds.
 func Kinds() []string {
-	return []string{Lag, DeadLetters, Gap, Follower, Disk, Domain, InDoubt, Ledger, Clock, Test}
+	return []string{Lag, DeadLetters, Gap, Follower, Disk, Domain, InDoubt, Ledger, Clock, Paused, Tracking, Endpoint, Test}
 }
 
 // Problem is one thing that is wrong now.

@@ -135,13 +135,33 @@ func (x *Eraser) overwrite(ctx context.Context) error {
 	return nil
 }
 
+// tell logs what was erased, if anything was.
+func (x *Eraser) tell(what string, names []store.Erasure, rows int) {
+	if rows > 0 {
+		x.Log.Info(what, "names", len(names), "rows", rows)
+	}
+}
+
 // eraseFacts deletes what journeys have not read yet of what some people did.
 func (x *Eraser) eraseFacts(ctx context.Context, names []store.Erasure) error {
 	erased, err := x.Store.EraseFacts(ctx, names)
-	if erased > 0 {
-		x.Log.Info("facts for journeys of deleted users were deleted", "names", len(names), "rows", erased)
-	}
+	x.tell("facts for journeys of deleted users were deleted", names, erased)
 	return err
+}
+
+// eraseAudit takes users out of what accounts changed: who changed what kind of thing,
+// when, and how it was answered stays.
+func (x *Eraser) eraseAudit(ctx context.Context, names []store.Erasure) error {
+	erased := 0
+	defer func() { x.tell("deleted users were erased from the audit log", names, erased) }()
+	for after := ""; ; {
+		n, next, err := x.Store.EraseAudit(ctx, names, after)
+		erased += n
+		if err != nil || next == "" {
+			return err
+		}
+		after = next
+	}
 }
 
 // erasePasses erases the names that were written in a range of time.
@@ -152,7 +172,7 @@ func (x *Eraser) erasePasses(ctx context.Context, from, to int64, done bool) err
 		if err != nil {
 			return err
 		}
-		for _, pass := range []func(context.Context, []store.Erasure) error{x.erasePass, x.eraseSoftBounces, x.eraseFacts, x.eraseDead} {
+		for _, pass := range []func(context.Context, []store.Erasure) error{x.erasePass, x.eraseSoftBounces, x.eraseFacts, x.eraseDead, x.eraseAudit} {
 			if err := pass(ctx, names); err != nil {
 				return err
 			}
@@ -245,20 +265,14 @@ func (x *Eraser) eraseSends(ctx context.Context, names []store.Erasure) (open in
 // suppresses them stays: it keeps mail from people, and is theirs.
 func (x *Eraser) eraseSoftBounces(ctx context.Context, names []store.Erasure) error {
 	erased, err := x.Store.EraseSoftBounces(ctx, names)
-	if erased > 0 {
-		x.Log.Info("deleted users were erased from soft bounces", "names", len(names), "rows", erased)
-	}
+	x.tell("deleted users were erased from soft bounces", names, erased)
 	return err
 }
 
 // erasePass looks through all events, day by day: so no statement runs for long.
 func (x *Eraser) erasePass(ctx context.Context, names []store.Erasure) error {
 	erased := 0
-	defer func() {
-		if erased > 0 {
-			x.Log.Info("deleted users were erased from events", "names", len(names), "rows", erased)
-		}
-	}()
+	defer func() { x.tell("deleted users were erased from events", names, erased) }()
 	for from := int64(0); ; {
 		next, ok, err := x.Store.NextEvent(ctx, from)
 		if err != nil || !ok {

@@ -32,6 +32,13 @@ const (
 	orphanAge = time.Hour
 )
 
+// lateMillis is how late an event may come and still lose its address in time: files of
+// opens and clicks wait while Redis is away.
+const lateMillis = 3 * dayMillis
+
+// auditDays is how long the audit log is kept.
+const auditDays = 365
+
 const dayMillis = int64(24 * time.Hour / time.Millisecond)
 
 // Keeper makes the days of the events table that come, and takes away what is
@@ -61,13 +68,19 @@ type Keeper struct {
 	Log       *slog.Logger
 	Retention ingest.Retention
 
+	// AddressDays is for how many days opens and clicks keep addresses and user
+	// agents; 0: for ever.
+	AddressDays int
+
 	// OtherClock returns the main Redis's time, in milliseconds since 1970.
 	OtherClock func(ctx context.Context) (millis int64, err error)
 
 	// Erasure takes deleted users out of everything that is kept.
 	Erasure *erasure.Eraser
 
-	clean map[sluice.EventKind]int64 // before this, none of the kind is left
+	clean  map[sluice.EventKind]int64 // before this, none of the kind is left
+	forgot int64                      // before this, no addresses are left
+	daily  map[string]int64           // when a table was last looked through as a whole
 }
 
 // Run works while this process has the lease, until fetch ends.
@@ -75,7 +88,7 @@ func (k *Keeper) Run(fetch, _ context.Context) {
 	for fetch.Err() == nil {
 		held, _ := k.Leases.Held(Role)
 		if len(held) == 0 {
-			k.clean = nil
+			k.clean, k.forgot, k.daily = nil, 0, nil
 			k.Erasure.Forget()
 			k.Leases.WaitForChange(fetch, Role, held)
 			continue
@@ -158,9 +171,14 @@ func (k *Keeper) Pass(ctx context.Context) error {
 	for _, kind := range ingest.EventKinds {
 		errs = append(errs, k.deleteEvents(ctx, kind, now))
 	}
-	errs = append(errs, k.deleteSeries(ctx, false, k.Retention.SeriesHours, now), k.deleteSeries(ctx, true, k.Retention.SeriesDays, now),
-		k.deleteDead(ctx, now), k.deleteSoftBounces(ctx, now), k.deleteSends(ctx, now), k.deleteContexts(ctx, now), k.Erasure.Pass(ctx, now), k.dropOrphans(ctx, now))
+	errs = append(errs, k.forgetAddresses(ctx, now), k.deleteSeries(ctx, false, k.Retention.SeriesHours, now), k.deleteSeries(ctx, true, k.Retention.SeriesDays, now),
+		k.deleteReactions(ctx, now), k.deleteDead(ctx, now), k.deleteSoftBounces(ctx, now), k.deleteSends(ctx, now), k.deleteLinks(ctx, now), k.deleteContexts(ctx, now), k.dropEnded(ctx, now), k.Erasure.Pass(ctx, now), k.dropOrphans(ctx, now))
 	return errors.Join(errs...)
+}
+
+// dropEnded removes sessions that have ended, and the audit log of long ago.
+func (k *Keeper) dropEnded(ctx context.Context, now time.Time) error {
+	return k.Store.DropEnded(ctx, now.UnixMilli(), sluice.NewUUID(now.AddDate(0, 0, -auditDays)))
 }
 
 func (k *Keeper) dropDays(ctx context.Context, now time.Time) error {
@@ -200,17 +218,49 @@ func (k *Keeper) deleteEvents(ctx context.Context, kind sluice.EventKind, now ti
 func (k *Keeper) deleteBetween(ctx context.Context, kind sluice.EventKind, from, to int64) error {
 	deleted := 0
 	defer func() { k.tell(deleted, kind.String()+" events") }()
+	return k.eachPiece(ctx, from, to, func(from, to int64) (int64, error) {
+		n, reached, err := k.Store.DeleteEvents(ctx, kind, from, to)
+		deleted += n
+		return reached, err
+	})
+}
+
+// forgetAddresses takes addresses and user agents out of old opens and clicks. Events
+// that come more than lateMillis late are seen when the lease has another holder next.
+func (k *Keeper) forgetAddresses(ctx context.Context, now time.Time) error {
+	before, ok := ingest.Cutoff(k.AddressDays, now)
+	if !ok {
+		return nil
+	}
+	changed := 0
+	defer func() {
+		if changed > 0 {
+			k.Log.Info("opens and clicks were left without addresses and user agents: they are past track.keep_addresses_days", "events", changed)
+		}
+	}()
+	err := k.eachPiece(ctx, max(0, k.forgot-lateMillis), before, func(from, to int64) (int64, error) {
+		n, reached, err := k.Store.ForgetAddresses(ctx, from, to)
+		changed += n
+		return reached, err
+	})
+	if err == nil {
+		k.forgot = before
+	}
+	return err
+}
+
+// eachPiece calls piece for a range of events, day by day, until it has reached its end.
+// A day without any is one short look.
+func (k *Keeper) eachPiece(ctx context.Context, from, to int64, piece func(from, to int64) (reached int64, err error)) error {
 	for from < to {
 		next, ok, err := k.Store.NextEvent(ctx, from)
 		if err != nil || !ok || next >= to {
 			return err
 		}
 		for from = min(to, next+dayMillis); next < from; {
-			var n int
-			if n, next, err = k.Store.DeleteEvents(ctx, kind, next, from); err != nil {
+			if next, err = piece(next, from); err != nil {
 				return err
 			}
-			deleted += n
 		}
 	}
 	return nil
@@ -230,24 +280,27 @@ func (k *Keeper) deleteSeries(ctx context.Context, days bool, keep int, now time
 	return err
 }
 
+// deleteReactions deletes counts of mail, which are by hour as those of the series are.
+func (k *Keeper) deleteReactions(ctx context.Context, now time.Time) error {
+	before, ok := ingest.Cutoff(k.Retention.SeriesHours, now)
+	if !ok {
+		return nil
+	}
+	return k.whileMore("counts of reactions to mail", func() (int, bool, error) { return k.Store.DeleteReactions(ctx, before) })
+}
+
 func (k *Keeper) deleteDead(ctx context.Context, now time.Time) error {
 	before, ok := ingest.Cutoff(k.Retention.DeadLetters, now)
 	if !ok {
 		return nil
 	}
-	return k.piecewise("dead letters", func(string) (n int, next string, err error) {
-		n, more, err := k.Store.DeleteDeadLetters(ctx, before)
-		if more {
-			next = "more"
-		}
-		return n, next, err
-	})
+	return k.whileMore("dead letters", func() (int, bool, error) { return k.Store.DeleteDeadLetters(ctx, before) })
 }
 
 // deleteSoftBounces deletes those that count no more.
 func (k *Keeper) deleteSoftBounces(ctx context.Context, now time.Time) error {
 	before, _ := ingest.Cutoff(mail.SoftBounceWindowDays, now)
-	return k.piecewise("soft bounces", func(after string) (int, string, error) { return k.Store.DeleteSoftBounces(ctx, after, before) })
+	return k.onceADay("soft bounces", now, func(after string) (int, string, error) { return k.Store.DeleteSoftBounces(ctx, after, before) })
 }
 
 func (k *Keeper) deleteSends(ctx context.Context, now time.Time) error {
@@ -258,18 +311,40 @@ func (k *Keeper) deleteSends(ctx context.Context, now time.Time) error {
 	return k.piecewise("sends", func(after string) (int, string, error) { return k.Store.DeleteSends(ctx, after, before) })
 }
 
+// linkDays is for how many days after the last mail with a long link its target is kept
+// at least: people click in mails that they have kept.
+const linkDays = 400
+
+// deleteLinks deletes the targets of long links in mails of long ago.
+func (k *Keeper) deleteLinks(ctx context.Context, now time.Time) error {
+	if k.Retention.Sends == 0 {
+		return nil
+	}
+	before, _ := ingest.Cutoff(max(linkDays, k.Retention.Sends), now)
+	return k.onceADay("targets of links in mails", now, func(after string) (int, string, error) { return k.Store.DeleteLinks(ctx, after, before) })
+}
+
 // contextsAge is how long what people entered a journey with stays after they have left:
 // a Redis that goes back by less may have them inside again.
 const contextsAge = 24 * time.Hour
 
 func (k *Keeper) deleteContexts(ctx context.Context, now time.Time) error {
-	return k.piecewise("contexts of people who have left a journey", func(string) (n int, next string, err error) {
-		n, more, err := k.Store.DeleteContexts(ctx, now.Add(-contextsAge).UnixMilli())
-		if more {
-			next = "more"
+	return k.whileMore("contexts of people who have left a journey", func() (int, bool, error) { return k.Store.DeleteContexts(ctx, now.Add(-contextsAge).UnixMilli()) })
+}
+
+// onceADay is piecewise for a table that has no index by time: a pass reads all of it.
+func (k *Keeper) onceADay(what string, now time.Time, piece func(after string) (n int, next string, err error)) error {
+	if since := now.UnixMilli() - k.daily[what]; since >= 0 && since < dayMillis {
+		return nil
+	}
+	err := k.piecewise(what, piece)
+	if err == nil {
+		if k.daily == nil {
+			k.daily = make(map[string]int64)
 		}
-		return n, next, err
-	})
+		k.daily[what] = now.UnixMilli()
+	}
+	return err
 }
 
 // piecewise deletes rows, a piece a call, until a call names no next one.
@@ -284,6 +359,17 @@ func (k *Keeper) piecewise(what string, piece func(after string) (n int, next st
 		}
 		after = next
 	}
+}
+
+// whileMore deletes rows, a piece a call, until there are no more.
+func (k *Keeper) whileMore(what string, piece func() (n int, more bool, err error)) error {
+	return k.piecewise(what, func(string) (n int, next string, err error) {
+		n, more, err := piece()
+		if more {
+			next = "more"
+		}
+		return n, next, err
+	})
 }
 
 // dropOrphans removes bodies of messages that were never accepted. A body is in

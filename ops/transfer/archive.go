@@ -65,7 +65,8 @@ type Manifest struct {
 	Ended      time.Time `json:"ended"`
 
 	// Secrets says what was done with the secrets of the database: SecretsLeftOut,
-	// SecretsSealed, or empty: they are as they were (backups of before).
+	// SecretsSealed, or empty: there were none, or they are as they were (backups of
+	// before).
 	Secrets string `json:"secrets,omitempty"`
 
 	Tables  []ManifestTable `json:"tables"`

@@ -22,10 +22,7 @@ import (
 // Bounds of reading lines.
 const (
 	lineBufferBytes = 256 << 10
-
-	// maxRecordBytes bounds a record of a CSV: a quote that is never closed
-	// would take the rest of the file for one.
-	maxRecordBytes = 4 << 20
+	headBytes       = 4 << 10 // by which the form is told
 
 	// maxUnpackWindow bounds what a zstd file makes its reader keep.
 	maxUnpackWindow = 128 << 20
@@ -34,7 +31,7 @@ const (
 // LineOptions say how a file is read.
 type LineOptions struct {
 	Format    Format // empty: told by the first character
-	Delimiter rune   // of CSV; 0: a comma
+	Delimiter rune   // of CSV; 0: told by the header
 
 	// Header, with no Format, says by the first line whether the file is a CSV and
 	// what its cells are parted by; what it is not, is read as lines of any form.
@@ -55,10 +52,10 @@ type LineReader struct {
 	done    func()
 	number  int64 // of the last line read
 
-	csv    *csv.Reader // nil: NDJSON
-	bound  *recordBound
-	header []string
-	buf    []byte
+	csv     *csv.Reader // nil: NDJSON
+	records *csvRecords
+	header  []string
+	buf     []byte
 }
 
 // NewLineReader begins to read. The caller closes it.
@@ -111,7 +108,7 @@ func (r *LineReader) format() (Format, error) {
 	if r.options.Format != "" {
 		return r.options.Format, nil
 	}
-	head, err := r.in.Peek(4 << 10)
+	head, err := r.in.Peek(headBytes)
 	if err != nil && err != io.EOF {
 		return "", err
 	}
@@ -134,34 +131,27 @@ func (r *LineReader) format() (Format, error) {
 	return CSV, nil
 }
 
-// recordBound ends reading when one record takes too much.
-type recordBound struct {
-	in   io.Reader
-	left int
-}
-
-var errRecord = fmt.Errorf("a record is larger than %d bytes: is a quote not closed?", maxRecordBytes)
-
-// Read implements io.Reader.
-func (b *recordBound) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errRecord
-	}
-	n, err := b.in.Read(p)
-	b.left -= n
-	return n, err
-}
-
 func (r *LineReader) openCSV() error {
-	r.bound = &recordBound{in: r.in, left: maxRecordBytes}
-	r.csv = csv.NewReader(r.bound)
-	r.csv.ReuseRecord, r.csv.FieldsPerRecord = true, -1
-	if r.options.Delimiter != 0 {
-		r.csv.Comma = r.options.Delimiter
+	if r.options.Delimiter == 0 {
+		head, err := r.in.Peek(headBytes)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		first, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte{'\n'})
+		r.options.Delimiter = detectDelimiter(first)
 	}
-	header, err := r.csv.Read()
+	r.records = &csvRecords{in: r.in, delimiter: []byte(string(r.options.Delimiter))}
+	r.readCSV()
+	line, err := r.records.next()
 	if err == io.EOF {
 		return nil
+	}
+	if err == nil {
+		err = line.Refused
+	}
+	var header []string
+	if err == nil {
+		header, err = r.csv.Read()
 	}
 	if err != nil {
 		return fmt.Errorf("its header: %w", err)
@@ -181,6 +171,12 @@ func (r *LineReader) openCSV() error {
 		r.header = append(r.header, strings.Clone(name))
 	}
 	return nil
+}
+
+// readCSV begins to read records; after one that is none, anew.
+func (r *LineReader) readCSV() {
+	r.csv = csv.NewReader(r.records)
+	r.csv.ReuseRecord, r.csv.FieldsPerRecord, r.csv.Comma = true, -1, r.options.Delimiter
 }
 
 // Next returns the next line that is not empty; io.EOF at the end. Any other
@@ -261,24 +257,20 @@ func (r *LineReader) rename(text string) string {
 
 // record reads a record of a CSV as a JSON object.
 func (r *LineReader) record() (store.Line, error) {
-	r.bound.left = maxRecordBytes
-	cells, err := r.csv.Read()
-	if err == io.EOF || errors.Is(err, errRecord) {
-		return store.Line{}, err
+	line, err := r.records.next()
+	if err != nil || line.Refused != nil {
+		return line, err
 	}
-	line := store.Line{}
+	r.number = line.Number
+	cells, err := r.csv.Read()
 	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
-		r.number = max(r.number+1, int64(parse.StartLine))
-		line.Number, line.Refused = r.number, parse.Err
-		line.Text = strings.Join(cells, ",")
-		return line, nil
+		r.readCSV()
+		r.records.refuse(r.records.buf, line.Number, parse.Err)
+		return r.records.refuseOne(), nil
 	}
 	if err != nil {
 		return line, err
 	}
-	at, _ := r.csv.FieldPos(0)
-	r.number = int64(at)
-	line.Number = r.number
 	b := append(r.buf[:0], '{')
 	for i, cell := range cells {
 		if i >= len(r.header) {

@@ -67,19 +67,48 @@ func TestLinesOfCSV(t *testing.T) {
 		store.Line{Number: 5, Text: `{"event":"click"}`},
 		store.Line{Number: 6, Text: `{"event":"short"}`},
 		store.Line{Number: 7, Text: `{"event":"a","time":"b","note":"c"}`, Refused: io.EOF},
-		store.Line{Number: 8, Refused: io.EOF},
+		store.Line{Number: 8, Text: `x"y,1,2`, Refused: io.EOF},
 		store.Line{Number: 9, Text: `{"event":"last","time":"2","note":"3"}`})
 	if _, err := NewLineReader(strings.NewReader(text), LineOptions{Columns: map[string]string{"name": "event", "wen": "time"}}); err == nil || !strings.Contains(err.Error(), `no column "wen" to be taken for time; there are name, when, note`) {
 		t.Errorf("a column that is not there: %v", err)
 	}
 	checkLines(t, readLines(t, "event;app_id\nopen;x\n", LineOptions{Delimiter: ';'}), store.Line{Number: 2, Text: `{"event":"open","app_id":"x"}`})
-	r, err := NewLineReader(strings.NewReader("a,b\n1,\"never closed\n"+strings.Repeat("0123456789\n", maxRecordBytes/5)), LineOptions{})
-	if err != nil {
-		t.Fatal(err)
+	for header, want := range map[string]string{"event;app_id": "x;y", "event\tapp_id": "x\ty", "event|app_id": "x|y", `"event;a",app_id`: "x,y"} {
+		lines := readLines(t, header+"\n"+want+"\n", LineOptions{})
+		if len(lines) != 1 || !strings.Contains(lines[0].Text, `:"x","app_id":"y"}`) {
+			t.Errorf("under the header %q: %v", header, lines)
+		}
 	}
-	if _, err := r.Next(); err == nil || !strings.Contains(err.Error(), "quote") {
-		t.Errorf("a quote that is never closed: %v", err)
+}
+
+// What a stray quote takes for its record is named line by line, and what is
+// behind it is read.
+func TestLinesOfStrayQuotes(t *testing.T) {
+	refused := func(number int64, text string) store.Line {
+		return store.Line{Number: number, Text: text, Refused: io.EOF}
 	}
+	lines := readLines(t, "a,b\n1,\"open\n2,x\n3,\"y\"\n4,z\n5,\"to the end\n6,x\n7,", LineOptions{})
+	checkLines(t, lines, refused(2, `1,"open`), refused(3, "2,x"), refused(4, `3,"y"`), store.Line{Number: 5, Text: `{"a":"4","b":"z"}`},
+		refused(6, `5,"to the end`), refused(7, "6,x"), refused(8, "7,"))
+	for i, want := range map[int]string{0: `extraneous or missing " in quoted-field`, 1: "part of the record of line 2", 4: "the quote that opens in line 6 is not closed", 5: "of line 6"} {
+		if got := lines[i].Refused; got == nil || !strings.Contains(got.Error(), want) {
+			t.Errorf("line %d: %v, want %s", lines[i].Number, got, want)
+		}
+	}
+	const behind = maxRecordBytes / 5 // of 11 bytes: twice what a record may have
+	lines = readLines(t, "a,b\n1,\"never closed\n"+strings.Repeat("0123456789\n", behind)+"2,\"\n3,read\n", LineOptions{})
+	if len(lines) != behind+3 || lines[0].Number != 2 || lines[behind+1].Refused == nil {
+		t.Fatalf("behind a quote that is never closed: %d lines", len(lines))
+	}
+	if got := lines[0].Refused; got == nil || !strings.Contains(got.Error(), "the quote that opens in line 2 is not closed") {
+		t.Errorf("a quote that is never closed: %v", got)
+	}
+	if got := lines[behind].Refused; got == nil || !strings.Contains(got.Error(), "behind the quote of line 2") {
+		t.Errorf("a line behind it: %v", got)
+	}
+	checkLines(t, lines[behind+2:], store.Line{Number: behind + 4, Text: `{"a":"3","b":"read"}`})
+	long := strings.Repeat("x", maxRecordBytes+1)
+	checkLines(t, readLines(t, "a,b\n"+long+",1\n2,y\n", LineOptions{}), refused(2, long[:maxRecordBytes]), store.Line{Number: 3, Text: `{"a":"2","b":"y"}`})
 }
 
 func TestLinesOfPackedFiles(t *testing.T) {

@@ -139,11 +139,19 @@ func (r *Restore) unsealRow(columns []store.DumpColumn, cells []store.Cell) erro
 	return eachSecret(columns, cells, func(name, data string) (string, error) { return unseal(r.Passphrase, name, data) })
 }
 
-// dumpSecrets writes the table of the secrets, sealed or without its rows.
+// dumpSecrets writes the table of the secrets, sealed or without its rows. Where there
+// are none, nothing is left out.
 func (b *Backup) dumpSecrets(ctx context.Context, w *archiveWriter, m *Manifest, snapshot store.Snapshot, table store.DumpTable) error {
-	m.Secrets = SecretsLeftOut
 	out := &lines{to: w, kind: "sql/" + table.Name}
-	if b.Passphrase != "" {
+	if b.Passphrase == "" {
+		err := snapshot.Rows(ctx, table.Name, func([]store.Cell) error {
+			m.Secrets = SecretsLeftOut
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	} else {
 		m.Secrets = SecretsSealed
 		err := snapshot.Rows(ctx, table.Name, func(cells []store.Cell) error {
 			err := eachSecret(table.Columns, cells, func(name, data string) (string, error) { return seal(b.Passphrase, name, data) })

@@ -15,11 +15,14 @@ const (
 	mysqlTooManyConnections = 1040
 	mysqlShutdown           = 1053
 	mysqlConnectionKilled   = 1927
+	mysqlDeadlock           = 1213
 
 	pgTooManyConnections = "53300"
 	pgAdminShutdown      = "57P01"
 	pgCrashShutdown      = "57P02"
 	pgCannotConnectNow   = "57P03"
+	pgDeadlock           = "40P01"
+	pgSerialization      = "40001"
 )
 
 // IsAway reports whether an error says that the database does not answer now,
@@ -27,11 +30,11 @@ const (
 func IsAway(err error) bool {
 	var network net.Error
 	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) {
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, errReadOnly) || errors.Is(err, errNotPrimary) || errors.Is(err, mysql.ErrInvalidConn) {
 		return true
 	}
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
-		return e.Number == mysqlTooManyConnections || e.Number == mysqlShutdown || e.Number == mysqlConnectionKilled
+		return e.Number == mysqlTooManyConnections || e.Number == mysqlShutdown || e.Number == notPrimary || e.Number == mysqlConnectionKilled
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch e.Code {
@@ -40,4 +43,15 @@ func IsAway(err error) bool {
 		}
 	}
 	return false
+}
+
+// rolledBack reports whether a server has rolled a transaction back because of
+// another one: as a deadlock, as one that cannot be serialised, or, on a Galera
+// node, when it was committed after another node's. It may be repeated as a whole.
+func rolledBack(err error) bool {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return e.Number == mysqlDeadlock
+	}
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (e.Code == pgDeadlock || e.Code == pgSerialization)
 }

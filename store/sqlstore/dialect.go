@@ -46,6 +46,10 @@ type dialect interface {
 	// insertID runs an INSERT and returns the id it has given.
 	insertID(ctx context.Context, conn *sql.Conn, statement string, args ...any) (int64, error)
 
+	// raise runs a named UPDATE of one number and returns what it is now, by one
+	// statement; sql.ErrNoRows: there is none.
+	raise(ctx context.Context, tx *txn, name string, args ...any) (int64, error)
+
 	// expand replaces in a migration what the server decides ($BIN).
 	expand(statement string) string
 
@@ -142,7 +146,7 @@ type dialect interface {
 	// rows. spanPrefix is what their names begin with.
 	spanQuery() string
 	spanPrefix() string
-	lockSpans(ctx context.Context, conn *sql.Conn) (bool, error)
+	lockSpans(ctx context.Context, s *Store, conn *sql.Conn) (unlock func(), err error)
 	addSpans(ctx context.Context, conn *sql.Conn, spans []eventSpan) error
 	dropSpan(ctx context.Context, conn *sql.Conn, span eventSpan) error
 
@@ -200,6 +204,11 @@ func (plainSQL) insertID(ctx context.Context, conn *sql.Conn, statement string, 
 		return 0, err
 	}
 	return result.LastInsertId()
+}
+
+func (plainSQL) raise(ctx context.Context, tx *txn, name string, args ...any) (number int64, err error) {
+	err = tx.conn.QueryRowContext(ctx, query(tx.store.d, name), args...).Scan(&number)
+	return number, err
 }
 
 // quote writes the parts of a name between marks.

@@ -72,6 +72,7 @@ func (t *txn) applyEach(ctx context.Context, p *prepared, rows int, applied *sto
 	return t.stages(ctx, p, applied, func() ([]sluice.DeadLetter, error) {
 		letters := append([]sluice.DeadLetter(nil), p.effect.Dead...)
 		inserted := make(tally)
+		t.inserted = make(map[sluice.Place]struct{})
 		for _, sec := range p.sections {
 			if sec.dead != nil {
 				continue
@@ -196,6 +197,7 @@ func (t *txn) insertEach(ctx context.Context, sec *section, from, to int, applie
 			applied.Rows++
 			if sec.events != nil {
 				inserted.add(&sec.events[i].Event)
+				t.inserted[sec.events[i].Place] = struct{}{}
 			}
 		}
 	}

@@ -21,6 +21,8 @@ type prepared struct {
 	sections []*section
 	large    []sluice.DeadLetter // too large for the bulk path
 	refused  error               // a row that can never be stored
+
+	late map[int]sluice.Position // of events far from their time, the last by partition (late.go)
 }
 
 // Effect returns what was prepared.
@@ -36,6 +38,7 @@ func (s *Store) Prepare(effect *store.Effect) (store.Prepared, error) {
 	if len(effect.Events) > 0 {
 		sec := &section{target: eventTarget, events: inKeyOrder(effect.Events)}
 		sec.tally = sec.tallyAll()
+		p.late = lateOnes(effect.Events)
 		p.sections = append(p.sections, sec)
 	}
 	for i := range effect.Rows {
@@ -185,6 +188,9 @@ func (t *txn) stages(ctx context.Context, p *prepared, applied *store.Applied, w
 	}
 	letters, err := write()
 	if err != nil {
+		return err
+	}
+	if err := t.noteLate(ctx, p.late); err != nil {
 		return err
 	}
 	orphans, err := t.applySends(ctx, e, applied)

@@ -24,6 +24,9 @@ type Examiner struct {
 	// servers only.
 	Processes func(ctx context.Context) int
 
+	// Writers is how many each of them is configured to have (Store.Writers).
+	Writers int
+
 	// Brief leaves out the schema, rights, sums and tables: what a start finds out
 	// by itself.
 	Brief bool
@@ -39,10 +42,12 @@ var rights = []struct {
 }{
 	{"schema_version", []string{"SELECT"}},
 	{"schema_readable", []string{"SELECT"}}, // that it is not there is no finding: an older program was the last to migrate
-	{"events", []string{"SELECT", "INSERT"}},
+	{"events", []string{"SELECT", "INSERT", "UPDATE"}},
+	{"late_events", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"series_hours", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"series_days", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"series_changes", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+	{"reactions", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"cursors", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"leases", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"dead_letters", []string{"SELECT", "INSERT", "DELETE"}},
@@ -59,6 +64,15 @@ var rights = []struct {
 	{"bodies", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 	{"api_keys", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"secrets", []string{"SELECT", "INSERT"}},
+	{"webhooks", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+	{"webhook_lanes", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+	{"webhook_deliveries", []string{"SELECT", "INSERT", "DELETE"}},
+	{"subscription_groups", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+	{"links", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+	{"accounts", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+	{"account_sessions", []string{"SELECT", "INSERT", "DELETE"}},
+	{"account_setups", []string{"SELECT", "INSERT", "DELETE"}},
+	{"audit_log", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 }
 
 // errNotAsked is why checks of a database that does not answer are unknown.

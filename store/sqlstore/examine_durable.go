@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,7 @@ import (
 // What a process takes of a server's connections, and what is left for commands,
 // backups and people.
 const (
-	connsPerProcess = defaultReadConns + 1
+	connsPerProcess = defaultReadConns + smallConns + 1
 	spareConns      = 8
 )
 
@@ -91,7 +92,13 @@ func mysqlConnections(ctx context.Context, conn *sql.Conn, d *mysqlDialect) (mos
 
 // connections says whether the server has enough connections for the processes
 // that live, and for one more to start.
-func (x *Examiner) connections(ctx context.Context, e *doctor.Examination, most, used int64, err error) {
+func (x *Examiner) connections(ctx context.Context, e *doctor.Examination, conn *sql.Conn, most, used int64, err error) {
+	each := int64(connsPerProcess)
+	if err == nil {
+		var many int
+		many, err = writers(ctx, conn, x.Writers)
+		each = connsOf(many)
+	}
 	if err != nil {
 		e.Unknown(fmt.Errorf("ask for the bound on connections: %w", err), doctor.CheckDatabaseConnections)
 		return
@@ -101,11 +108,11 @@ func (x *Examiner) connections(ctx context.Context, e *doctor.Examination, most,
 		processes = max(1, x.Processes(ctx))
 	}
 	const remedy = "raise max_connections (or the user's own bound, if that is less), or take connections from other programs"
-	switch need := int64(processes)*connsPerProcess + spareConns; {
+	switch need := int64(processes)*each + spareConns; {
 	case most < need:
-		e.Fail(doctor.CheckDatabaseConnections, remedy, "it takes %d connections, and %d are needed: %d for each process (%d of them), %d for commands and people", most, need, connsPerProcess, processes, spareConns)
-	case most-used < connsPerProcess:
-		e.Warn(doctor.CheckDatabaseConnections, remedy, "%d of its %d connections are in use: a process that starts, or comes back, may not get its %d", used, most, connsPerProcess)
+		e.Fail(doctor.CheckDatabaseConnections, remedy, "it takes %d connections, and %d are needed: %d for each process (%d of them), %d for commands and people", most, need, each, processes, spareConns)
+	case most-used < each:
+		e.Warn(doctor.CheckDatabaseConnections, remedy, "%d of its %d connections are in use: a process that starts, or comes back, may not get its %d", used, most, each)
 	default:
 		e.Fine(doctor.CheckDatabaseConnections, "it takes %d connections, %d are in use; %d are enough for the processes", most, used, need)
 	}
@@ -113,11 +120,11 @@ func (x *Examiner) connections(ctx context.Context, e *doctor.Examination, most,
 
 // Transport is how the URL of a database says that its server is reached.
 type Transport struct {
-	Where    string // without user and password
-	Host     string // empty: a socket or a file of this machine
-	TLS      bool   // never without
-	Verified bool   // and the server's certificate is checked
-	Password bool   // or a certificate of the client
+	Where    string   // without user and password
+	Hosts    []string // none: a socket or a file of this machine
+	TLS      bool     // never without
+	Verified bool     // and the server's certificate is checked
+	Password bool     // or a certificate of the client
 }
 
 // TransportOf reads a URL. It connects to nothing.
@@ -138,7 +145,9 @@ func TransportOf(url string) (Transport, error) {
 	}
 	t := Transport{Where: whereMySQL(cfg), Password: cfg.Passwd != ""}
 	if cfg.Net != "unix" {
-		t.Host = hostOf(cfg.Addr)
+		for address := range strings.SplitSeq(cfg.Addr, ",") {
+			t.Hosts = append(t.Hosts, hostOf(address))
+		}
 	}
 	// preferred goes on without TLS if the server, or a proxy between, has
 	// none.
@@ -156,10 +165,13 @@ func postgresTransport(url string) (Transport, error) {
 	}
 	t := Transport{Where: wherePostgres(cfg), Password: cfg.Password != ""}
 	if !strings.HasPrefix(cfg.Host, "/") {
-		t.Host = cfg.Host
+		t.Hosts = append(t.Hosts, cfg.Host)
 	}
 	t.TLS = cfg.TLSConfig != nil
-	for _, other := range cfg.Fallbacks { // sslmode=prefer and allow: the same server without TLS
+	for _, other := range cfg.Fallbacks { // another server; sslmode=prefer and allow: the same one without TLS
+		if !strings.HasPrefix(other.Host, "/") && !slices.Contains(t.Hosts, other.Host) {
+			t.Hosts = append(t.Hosts, other.Host)
+		}
 		t.TLS = t.TLS && other.TLSConfig != nil
 	}
 	if t.TLS {

@@ -33,6 +33,13 @@ func TestExamineABinaryLogThatIsNotSynced(t *testing.T) {
 	if found[doctor.CheckDatabaseConnections] != doctor.SeverityError || found[doctor.CheckDatabaseSchema] != "" || found[doctor.CheckLedger] != "" {
 		t.Errorf("40 processes on a server with 151 connections: %v", found)
 	}
+	x.Processes = func(context.Context) int { return 7 }
+	for writers, want := range map[int]doctor.Severity{0: doctor.SeverityOK, 1: doctor.SeverityOK, 4: doctor.SeverityOK, 5: doctor.SeverityError} {
+		x.Writers = writers
+		if got := examined(t, x)[doctor.CheckDatabaseConnections]; got != want {
+			t.Errorf("7 processes of %d writers on a server with 151 connections: %q, want %q", writers, got, want)
+		}
+	}
 }
 
 // Each of PostgreSQL's settings, at the server, the user and in the URL.

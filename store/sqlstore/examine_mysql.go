@@ -68,7 +68,7 @@ func (x *Examiner) mysql(ctx context.Context, e *doctor.Examination, rest string
 	x.clock(ctx, e, d, conn)
 	mysqlDurability(ctx, e, conn, d)
 	most, used, err := mysqlConnections(ctx, conn, d)
-	x.connections(ctx, e, most, used, err)
+	x.connections(ctx, e, conn, most, used, err)
 	if host := hostOf(cfg.Addr); cfg.Net == "unix" || host == "localhost" || net.ParseIP(host).IsLoopback() {
 		e.Directory = is.directory
 	}

@@ -56,7 +56,7 @@ func (x *Examiner) postgres(ctx context.Context, e *doctor.Examination) {
 	postgresDurability(ctx, e, conn, d)
 	var most, used int64
 	err = conn.QueryRowContext(ctx, query(d, "connections")).Scan(&most, &used)
-	x.connections(ctx, e, most, used, err)
+	x.connections(ctx, e, conn, most, used, err)
 	if strings.HasPrefix(cfg.Host, "/") || cfg.Host == "localhost" || net.ParseIP(cfg.Host).IsLoopback() {
 		// Only some users are told; a server that does not tell is no finding.
 		_ = conn.QueryRowContext(ctx, "SHOW data_directory").Scan(&e.Directory)

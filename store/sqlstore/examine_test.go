@@ -92,7 +92,7 @@ func TestExamineMariaDB(t *testing.T) {
 	})
 	user := func(u string) string { return "mysql://" + u + ":s3cret@" + mariadb.Addr() + "/" + name }
 	for _, test := range []examineCase{
-		{"SET GLOBAL max_allowed_packet = 1048576", "", doctor.CheckDatabasePacket, doctor.SeverityError},
+		{"SET GLOBAL max_allowed_packet = 4194304", "", doctor.CheckDatabasePacket, doctor.SeverityError},
 		{"SET GLOBAL max_allowed_packet = 16777216; SET GLOBAL local_infile = 0", "", doctor.CheckDatabaseInfile, doctor.SeverityWarning},
 		{"SET GLOBAL sql_mode = ''", "", doctor.CheckDatabaseStrict, doctor.SeverityWarning},
 		{"SET GLOBAL time_zone = '+05:30'", "", doctor.CheckDatabaseTimeZone, doctor.SeverityWarning},
@@ -161,8 +161,8 @@ func TestExaminePostgres(t *testing.T) {
 		{"REVOKE postgres FROM reader; ALTER TABLE events OWNER TO reader; GRANT CREATE ON SCHEMA public TO reader", reader, doctor.CheckDatabaseRights, doctor.SeverityOK},
 		{"REVOKE TEMPORARY ON DATABASE " + name + " FROM PUBLIC", reader, doctor.CheckDatabaseRights, doctor.SeverityWarning},
 		{"DELETE FROM schema_version WHERE version > 2; REVOKE CREATE ON SCHEMA public FROM reader", reader, doctor.CheckDatabaseRights, doctor.SeverityError},
-		{"ALTER USER reader CONNECTION LIMIT 12", reader, doctor.CheckDatabaseConnections, doctor.SeverityError},
-		{"ALTER USER reader CONNECTION LIMIT 13", reader, doctor.CheckDatabaseConnections, doctor.SeverityOK},
+		{"ALTER USER reader CONNECTION LIMIT 14", reader, doctor.CheckDatabaseConnections, doctor.SeverityError},
+		{"ALTER USER reader CONNECTION LIMIT 15", reader, doctor.CheckDatabaseConnections, doctor.SeverityOK},
 		{"ALTER USER reader SET default_transaction_read_only = on", reader, doctor.CheckDatabaseWritable, doctor.SeverityError},
 		{"REVOKE CONNECT ON DATABASE " + name + " FROM PUBLIC", reader, doctor.CheckDatabaseReachable, doctor.SeverityError},
 		{"SELECT 1", strings.Replace(reader, name, "absent", 1), doctor.CheckDatabaseReachable, doctor.SeverityError},

@@ -166,3 +166,14 @@ func Pretend(kind string) (undo func()) {
 	}
 	return func() { pretended = before }
 }
+
+// MostConns is how many connections a store opens at once, at most.
+func MostConns(s *Store) (most int64) {
+	for _, db := range []*sql.DB{s.reads, s.writes, s.small} {
+		most += int64(db.Stats().MaxOpenConnections)
+	}
+	return most
+}
+
+// ConnsOf is how many connections are counted for a process of so many writers.
+func ConnsOf(writers int) int64 { return connsOf(writers) }

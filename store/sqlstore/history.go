@@ -71,7 +71,7 @@ func scanInts(scan scanner, n int) (first int64, rest []int64, err error) {
 func (s *Store) mailCondition(a *store.MailAsked) (condition string, args []any) {
 	var all []string
 	add := func(condition string, values ...any) { all, args = append(all, condition), append(args, values...) }
-	column := map[journey.MailEvent]string{journey.MailReceived: "updated", journey.MailOpened: "first_open", journey.MailClicked: "first_click"}[a.Event]
+	column := map[journey.MailEvent]string{journey.MailReceived: "updated", journey.MailOpened: "first_human_open", journey.MailClicked: "first_human_click"}[a.Event]
 	if a.Event == journey.MailReceived {
 		add("state = 'sent'")
 	} else {

@@ -51,7 +51,7 @@ func benchmarkHistory(b *testing.B, open func(b *testing.B) *sqlstore.Store) {
 				Message: send.Message, Recipients: 1, Was: mail.SendWaiting, State: mail.SendSent, TimeMillis: at + 800, Attempts: 1, Route: "relay", Remote: "mx.example.com", Code: 250, Reply: "2.0.0 OK queued as 4ZQxyz12345", To: send.To,
 			}})
 			if n%3 == 0 {
-				e.Reactions = append(e.Reactions, mail.Reaction{SendKey: send.Key(), TimeMillis: at + 60_000, Place: place})
+				e.Reactions = append(e.Reactions, mail.Reaction{SendKey: send.Key(), Kind: mail.ReactionOpened, TimeMillis: at + 60_000, Place: place})
 			}
 		}
 		write(e)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"sluice"
@@ -80,7 +81,11 @@ func (s *Store) PutJourney(ctx context.Context, j store.Journey) error {
 // PutStatus implements store.JourneyStore.
 func (s *Store) PutStatus(ctx context.Context, j store.Journey) (published int64, err error) {
 	published, err = s.publish(ctx, func(tx *txn) error {
-		if err := tx.putJourney(ctx, &j, j.Version); err != nil || j.SkipUntilMillis == 0 {
+		err := tx.putJourney(ctx, &j, j.Version)
+		if err == nil && j.Status == journey.StatusPaused && j.Hold != "" {
+			err = tx.hold(ctx, j.Number, j.Hold)
+		}
+		if err != nil || j.SkipUntilMillis == 0 {
 			return err
 		}
 		if err := tx.exec(ctx, "journey_skip_drop", j.Number); err != nil {
@@ -110,6 +115,18 @@ func (s *Store) Held(ctx context.Context) (int64, error) {
 	return s.count(ctx, "count the journeys that stand in", rawQuery(s.d, "journeys_held"))
 }
 
+// HeldJourneys implements store.JourneyStore.
+func (s *Store) HeldJourneys(ctx context.Context) (map[string]string, error) {
+	held := make(map[string]string)
+	err := s.each(ctx, rawQuery(s.d, "journeys_holds"), []any{store.MaxJourneys}, func(scan scanner) error {
+		var id, why string
+		err := scan(&id, &why)
+		held[id] = why
+		return err
+	})
+	return held, s.failed(err, "read which journeys stand in")
+}
+
 // HoldJourneys implements store.JourneyStore.
 func (s *Store) HoldJourneys(ctx context.Context, why string) error {
 	_, err := s.publish(ctx, func(tx *txn) error { return tx.holdJourneys(ctx, why) })
@@ -126,14 +143,20 @@ func (t *txn) holdJourneys(ctx context.Context, why string) error {
 		if err := t.exec(ctx, "journeys_hold", journey.StatusPaused, now, number); err != nil {
 			return err
 		}
-		if err := t.exec(ctx, "journey_hold_drop", number); err != nil {
-			return err
-		}
-		if err := t.exec(ctx, "journey_hold_add", number, why, now); err != nil {
+		if err := t.hold(ctx, number, why); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// hold writes why a journey stands.
+func (t *txn) hold(ctx context.Context, number int64, why string) error {
+	if err := t.exec(ctx, "journey_hold_drop", number); err != nil {
+		return err
+	}
+	why = t.store.d.text(strings.ToValidUTF8(why[:min(len(why), store.MaxHoldBytes)], ""))
+	return t.exec(ctx, "journey_hold_add", number, why, t.store.now())
 }
 
 // restoredHold is why journeys stand behind a restore: what people got since is not all

@@ -141,9 +141,14 @@ func (s *Store) divide(ctx context.Context, needed func([]eventSpan) bool, chang
 	if s.options.ReadOnly {
 		return errors.New("it was opened read-only")
 	}
-	if ok, err := s.d.lockSpans(ctx, conn); err != nil || !ok {
-		return err
+	unlock, err := s.d.lockSpans(ctx, s, conn)
+	if err != nil {
+		return fmt.Errorf("take the lock of the days: %w", err)
 	}
+	if unlock == nil {
+		return nil // another process does it
+	}
+	defer unlock()
 	if have, err = s.eventSpans(ctx, conn); err != nil || !needed(have) {
 		return err
 	}

@@ -11,9 +11,11 @@ import (
 )
 
 // SQLite has one table; what is old is deleted from it in pieces.
-func (plainSQL) spanQuery() string                                      { return "" }
-func (plainSQL) spanPrefix() string                                     { return "" }
-func (plainSQL) lockSpans(context.Context, *sql.Conn) (bool, error)     { return false, nil }
+func (plainSQL) spanQuery() string  { return "" }
+func (plainSQL) spanPrefix() string { return "" }
+func (plainSQL) lockSpans(context.Context, *Store, *sql.Conn) (func(), error) {
+	return nil, nil
+}
 func (plainSQL) addSpans(context.Context, *sql.Conn, []eventSpan) error { return nil }
 func (plainSQL) dropSpan(context.Context, *sql.Conn, eventSpan) error   { return nil }
 func (d *mysqlDialect) spanQuery() string                               { return query(d, "event_spans") }
@@ -21,16 +23,16 @@ func (d *mysqlDialect) spanPrefix() string                              { return
 func (d *postgresDialect) spanQuery() string                            { return query(d, "event_spans") }
 func (d *postgresDialect) spanPrefix() string                           { return "events_" }
 
-func (d *mysqlDialect) lockSpans(ctx context.Context, conn *sql.Conn) (bool, error) {
+func (d *mysqlDialect) lockSpans(ctx context.Context, s *Store, conn *sql.Conn) (func(), error) {
 	n := strconv.Itoa(keepWaitSeconds)
 	if _, err := conn.ExecContext(ctx, "SET SESSION lock_wait_timeout = "+n+", innodb_lock_wait_timeout = "+n); err != nil {
-		return false, fmt.Errorf("limit session: %w", err)
+		return nil, fmt.Errorf("limit session: %w", err)
 	}
-	var got sql.NullInt64
-	if err := conn.QueryRowContext(ctx, query(d, "keep_lock")).Scan(&got); err != nil {
-		return false, fmt.Errorf("take the lock of the days: %w", err)
+	lock, err := d.takeRowLock(ctx, s.small, daysLock, 0)
+	if err != nil || lock == nil {
+		return nil, err
 	}
-	return got.Int64 == 1, nil
+	return lock.release, nil
 }
 
 func (d *mysqlDialect) addSpans(ctx context.Context, conn *sql.Conn, spans []eventSpan) error {
@@ -49,14 +51,16 @@ func (d *mysqlDialect) dropSpan(ctx context.Context, conn *sql.Conn, span eventS
 	return err
 }
 
-func (d *postgresDialect) lockSpans(ctx context.Context, conn *sql.Conn) (got bool, err error) {
+// lockSpans of PostgreSQL takes a lock that ends with its connection.
+func (d *postgresDialect) lockSpans(ctx context.Context, _ *Store, conn *sql.Conn) (func(), error) {
 	if _, err := conn.ExecContext(ctx, "SET lock_timeout = '"+strconv.Itoa(keepWaitSeconds)+"s'"); err != nil {
-		return false, fmt.Errorf("limit session: %w", err)
+		return nil, fmt.Errorf("limit session: %w", err)
 	}
-	if err := conn.QueryRowContext(ctx, query(d, "keep_lock")).Scan(&got); err != nil {
-		return false, fmt.Errorf("take the lock of the days: %w", err)
+	var got bool
+	if err := conn.QueryRowContext(ctx, query(d, "keep_lock")).Scan(&got); err != nil || !got {
+		return nil, err
 	}
-	return got, nil
+	return func() {}, nil
 }
 
 // addSpans attaches tables: unlike CREATE TABLE ... PARTITION OF, that lets

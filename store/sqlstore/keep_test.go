@@ -40,6 +40,7 @@ func emptyStores(t *testing.T) (map[string]*sqlstore.Store, map[string]*sql.DB) 
 			"mysql":    open(t, mariadb.SocketURL(maria), sqlstore.Options{}),
 			"postgres": open(t, postgres.SocketURL(pg), sqlstore.Options{}),
 		}, map[string]*sql.DB{
+			"sqlite":   bypass(t, "sqlite", "file:"+file),
 			"mysql":    bypass(t, "mysql", mariadb.DSN(maria)),
 			"postgres": bypass(t, "pgx", postgres.SocketURL(pg)),
 		}
@@ -61,13 +62,17 @@ func storeEvents(t *testing.T, s *sqlstore.Store, list []store.StoredEvent) stor
 // past and of days to come. It keeps them, recognises their repeats, and gets
 // days.
 func TestEventsAreDividedWithTheirRows(t *testing.T) {
-	stores, _ := emptyStores(t)
+	stores, past := emptyStores(t)
 	for kind, s := range stores {
 		t.Run(kind, func(t *testing.T) {
 			ctx := t.Context()
 			sqlstore.MigrateTo(t, s, 5)
+			// Today's program notes which events are far from their time; that of version 5
+			// did not.
+			exec(t, past[kind], "CREATE TABLE late_events (part INTEGER NOT NULL PRIMARY KEY, pos_major DECIMAL(20) NOT NULL, pos_minor DECIMAL(20) NOT NULL)")
 			old := eventsAt(1, time.UnixMilli(0), midnight(-400), midnight(-1), midnight(0), midnight(2), midnight(4000))
 			storeEvents(t, s, old)
+			exec(t, past[kind], "DROP TABLE late_events")
 			must(t, s.Migrate(ctx))
 			_, err := s.MakeEventDays(ctx, midnight(7).UnixMilli())
 			must(t, err)
@@ -205,5 +210,23 @@ func TestRowMeetsADayBeingMade(t *testing.T) {
 			t.Errorf("%s: %d dead letters", name, letters)
 		}
 		cursors[0] = sluice.Position{Major: cursors[0].Major + 1}
+	}
+}
+
+// TestPiecesWithoutOldRowsAreOnlyRead: a pass over a table that has none asks nothing of
+// the writing connection.
+func TestPiecesWithoutOldRowsAreOnlyRead(t *testing.T) {
+	url := "sqlite:" + filepath.Join(t.TempDir(), "sluice.db")
+	s := migrated(t, url, sqlstore.Options{})
+	must(t, s.PutLinks(t.Context(), map[string]string{"a": "https://shop.example/"}))
+	reader := open(t, url, sqlstore.Options{ReadOnly: true})
+	if n, next, err := reader.DeleteLinks(t.Context(), "", 1); n != 0 || next != "" || err != nil {
+		t.Errorf("%d deleted, next %q: %v", n, next, err)
+	}
+	if _, _, err := reader.DeleteLinks(t.Context(), "", 4_000_000_000_000); err == nil {
+		t.Error("a read-only store deletes a link")
+	}
+	if n, _, err := s.DeleteLinks(t.Context(), "", 4_000_000_000_000); n != 1 || err != nil {
+		t.Errorf("%d deleted, want 1: %v", n, err)
 	}
 }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -34,8 +35,9 @@ type mysqlDialect struct {
 
 var _ dialect = (*mysqlDialect)(nil)
 
-// minPacketBytes leaves room for a piece of a dead letter, escaped.
-const minPacketBytes = 4 << 20
+// minPacketBytes leaves room for the largest profile with its consent, and for a piece of a
+// dead letter, escaped.
+const minPacketBytes = 8 << 20
 
 // readerNumber makes the readers' names unique in the process: the driver
 // keeps them in one table for all.
@@ -61,7 +63,7 @@ func openMySQL(ctx context.Context, rest string, options Options) (*Store, error
 	where := whereMySQL(cfg)
 	patient := cfg.Clone()
 	patient.ReadTimeout = 0
-	slow, err := mysql.NewConnector(patient)
+	slow, err := mysqlConnector(patient)
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", where, err)
 	}
@@ -70,13 +72,17 @@ func openMySQL(ctx context.Context, rest string, options Options) (*Store, error
 	err = d.look(ctx, reads, int(options.SessionTimeout/time.Second))
 	if err != nil {
 		_ = reads.Close()
-		return nil, fmt.Errorf("open database %s: %w", where, err)
+		return nil, fmt.Errorf("open database %s: %w", where, explained(err))
 	}
 	writing := &session{connector, func() []string { return []string{sessionSettings, readCommitted, d.limits} }}
 	writes := sql.OpenDB(writing)
 	mysql.RegisterReaderHandler(d.reader, func() io.Reader { return &feedReader{d.feed} })
 	s := newStore(d, options, where, reads, writes)
 	s.setSmall(sql.OpenDB(writing))
+	if _, several := connector.(*mysqlHosts); several {
+		reads.SetConnMaxLifetime(severalHostsLifetime)
+		s.small.SetConnMaxLifetime(severalHostsLifetime)
+	}
 	s.unlock = func() error { mysql.DeregisterReaderHandler(d.reader); return nil }
 	return s, nil
 }
@@ -102,11 +108,30 @@ func connectMySQL(rest string) (*mysql.Config, driver.Connector, error) {
 		cfg.WriteTimeout = silenceTimeout
 	}
 	cfg.RejectReadOnly = true
-	connector, err := mysql.NewConnector(cfg)
+	connector, err := mysqlConnector(cfg)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open database %s: %w", whereMySQL(cfg), err)
 	}
 	return cfg, connector, nil
+}
+
+// mysqlConnector returns what connects to the server, or the servers, of a URL.
+func mysqlConnector(cfg *mysql.Config) (driver.Connector, error) {
+	if cfg.Net != "tcp" || !strings.Contains(cfg.Addr, ",") {
+		c, err := mysql.NewConnector(cfg)
+		return &mysqlHost{c}, err
+	}
+	h := &mysqlHosts{names: strings.Split(cfg.Addr, ",")}
+	for _, address := range h.names {
+		one := cfg.Clone()
+		one.Addr = address
+		c, err := mysql.NewConnector(one)
+		if err != nil {
+			return nil, err
+		}
+		h.all = append(h.all, c)
+	}
+	return h, nil
 }
 
 // whereMySQL is what messages call a database.
@@ -215,40 +240,42 @@ func (d *mysqlDialect) millis(ms int64) any {
 	return string(text.append(nil, ms))
 }
 
+// raise gets the number by LAST_INSERT_ID: an UPDATE returns no rows here.
+func (d *mysqlDialect) raise(ctx context.Context, tx *txn, name string, args ...any) (int64, error) {
+	result, err := tx.conn.ExecContext(ctx, query(d, name), args...)
+	if err != nil {
+		return 0, err
+	}
+	if n, err := result.RowsAffected(); err != nil || n != 1 {
+		return 0, cmp.Or(err, sql.ErrNoRows)
+	}
+	return result.LastInsertId()
+}
+
 func (d *mysqlDialect) forget() { d.prepared = nil } // they are closed with the connection
 
-// migrationConn takes a lock of the server's by name: a DDL statement commits,
-// so no transaction can hold several of them together. Its connection has no
-// bound on silence: a statement may have to copy a large table.
+// migrationConn takes a lock that is a row: a DDL statement commits, so no
+// transaction can hold several of them together. Its connection has no bound on
+// silence: a statement may have to copy a large table.
 func (d *mysqlDialect) migrationConn(ctx context.Context, _ *Store) (*sql.Conn, func(), error) {
 	db := sql.OpenDB(&session{d.patient, func() []string { return []string{sessionSettings} }})
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
-	if err = noStatementTime(ctx, conn, query(d, "statement_time")); err != nil {
-		_, _ = conn.Close(), db.Close()
-		return nil, nil, err
-	}
-	var got sql.NullInt64
-	err = conn.QueryRowContext(ctx, query(d, "lock_get"), migrationLockSeconds).Scan(&got)
-	if err == nil && got.Int64 != 1 {
-		err = fmt.Errorf("another process has been migrating for %d s", migrationLockSeconds)
+	err = noStatementTime(ctx, conn, query(d, "statement_time"))
+	var lock *rowLock
+	if err == nil {
+		lock, err = d.lockMigrations(ctx, db)
 	}
 	if err != nil {
 		_, _ = conn.Close(), db.Close()
-		return nil, nil, fmt.Errorf("take the migration lock: %w", err)
+		return nil, nil, err
 	}
-	done := func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
-		defer cancel()
-		if _, err := conn.ExecContext(ctx, query(d, "lock_release")); err != nil {
-			// The lock ends with its connection.
-			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-		}
+	return conn, func() {
+		lock.release()
 		_, _ = conn.Close(), db.Close()
-	}
-	return conn, done, nil
+	}, nil
 }
 
 // noStatementTime frees a connection of MariaDB's bound on the time of any statement,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sluice"
@@ -30,9 +31,15 @@ import (
 // order: the reader of the home may be past that of the event already, and would pass
 // the fact over. What is forwarded becomes an item of the home's own log.
 //
-// The invariants. A mail is received once: when its row becomes sent. A reaction is a
-// fact each time, and the first of its kind sets the column. It counts if the row of its
+// The invariants. A mail is received once: when its row becomes sent. What a machine did
+// sets the columns of all reactions alone. A reaction of a person is a fact each time,
+// and the first of its kind sets the column and counts. It counts if the row of its
 // send is stored by then: a row is stored within a second after the mail is queued.
+//
+// A click that our own pages have seen is looked at twice. At first it is noted in the
+// row of its send. It becomes a forward of the partition to itself, which leaves after
+// mail.ClicksWindowMillis. When that is read, all clicks that could speak against it
+// are noted (mail.Clicks), and it is a person's or nobody's.
 //
 // What was dropped. To change the rows of other partitions here: this transaction would
 // wait for one of a process that is frozen, with all its partitions. To forward each
@@ -45,31 +52,70 @@ type mailed struct {
 	millis int64
 	email  string // of a reaction: whom the event names
 	place  sluice.Place
+
+	// As of a mail.Reaction. reaction is 0 of what was received.
+	reaction                    mail.ReactionKind
+	machine, own, judged, first bool
+	link                        int
 }
 
 // mailedRow is what of a send's row decides where that goes.
 type mailedRow struct {
 	mail.SendKey
-	part    int
-	to      string
-	tags    string
-	journey string
-	step    string
-	user    user.ID
+	part int
+	to   string
+	tags string
+	user user.ID
+	countedMail
+
+	sentMillis int64 // when it was sent; 0: it is not
+	waits      bool
+
+	// When it was opened and clicked first, and by a person; clicks as of mail.Clicks.
+	opened, humanOpened, clicked, humanClicked int64
+
+	clicks  mail.Clicks
+	changed bool
+}
+
+// first returns the columns of what happened.
+func (r *mailedRow) first(event journey.MailEvent) (any, human *int64) {
+	if event == journey.MailClicked {
+		return &r.clicked, &r.humanClicked
+	}
+	return &r.opened, &r.humanOpened
+}
+
+// soonMillis is how soon after a mail was sent nobody can have read it.
+const soonMillis = 2000
+
+// early reports whether something happened to a mail before a person had it. Times that
+// others report are whole seconds, or those of other clocks: only ours tell.
+func (r *mailedRow) early(m *mailed) bool {
+	return m.own && (r.waits || r.sentMillis != 0 && m.millis < r.sentMillis+soonMillis)
 }
 
 // reacting is what a transaction makes of mails that something has happened to.
 type reacting struct {
 	t       *txn
 	e       *store.Effect
-	rows    map[mail.SendKey]mailedRow
+	rows    map[mail.SendKey]*mailedRow
 	counts  []sluice.Count
+	sums    reactionSums
 	facts   []journey.Fact
 	forward []user.Forward // without ids
 }
 
 // maxReactions bounds the keys of one statement about reactions.
 const maxReactions = maxUserRows
+
+// rawCount is mailCount of what anybody did, machines included.
+func rawCount(r *mailedRow, event journey.MailEvent, millis int64) []sluice.Count {
+	if r.journey == "" {
+		return nil
+	}
+	return []sluice.Count{{Kind: sluice.KindSystem, Name: journey.MailRawName(r.journey, r.step, event), TimeMillis: millis, By: 1}}
+}
 
 // mailCount counts what has happened to a mail for the first time, at its step of a
 // journey; none: it is of no journey.
@@ -81,34 +127,26 @@ func mailCount(id, step string, event journey.MailEvent, millis int64) []sluice.
 }
 
 // react takes in an effect's reactions, and tells journeys of these and of what was
-// received. counts are those of what was received.
+// received. l has what the effect's outcomes are counted as.
 //
 // Counts of mail are added behind all other counts, in every transaction, and have names
 // of their own: so transactions wait for each other and never in a circle.
-func (t *txn) react(ctx context.Context, e *store.Effect, received []mailed, counts []sluice.Count, applied *store.Applied) error {
-	all := make([]mailed, 0, len(e.Reactions))
-	for i := range e.Reactions {
-		r := &e.Reactions[i]
-		event := journey.MailOpened
-		if r.Click {
-			event = journey.MailClicked
-		}
-		all = append(all, mailed{SendKey: r.SendKey, event: event, millis: r.TimeMillis, email: r.Email, place: r.Place})
-	}
+func (t *txn) react(ctx context.Context, e *store.Effect, l *ledger, applied *store.Applied) error {
+	all := t.fresh(e.Reactions)
 	if e.MailNames != nil && e.MailNames.HasMails(journey.MailReceived) {
-		all = append(all, received...)
+		all = append(all, l.received...)
 	}
+	x := &reacting{t: t, e: e, counts: l.counts, sums: l.sums, rows: make(map[mail.SendKey]*mailedRow)}
 	if len(all) == 0 {
-		return t.addCounts(ctx, counts, e.Stripe)
+		return x.count(ctx)
 	}
-	x := &reacting{t: t, e: e, counts: counts, rows: make(map[mail.SendKey]mailedRow)}
-	for _, step := range []func(context.Context, []mailed) error{x.read, x.take, x.settle} {
+	for _, step := range []func(context.Context, []mailed) error{x.read, x.take, x.write, x.settle} {
 		if err := step(ctx, all); err != nil {
 			return fmt.Errorf("take in what happened to %d mails: %w", len(all), err)
 		}
 	}
-	if err := t.addCounts(ctx, x.counts, e.Stripe); err != nil {
-		return fmt.Errorf("count what happened to mails of journeys: %w", err)
+	if err := x.count(ctx); err != nil {
+		return err
 	}
 	if err := t.addForwards(ctx, x.forward, e.Forwarded, applied); err != nil {
 		return fmt.Errorf("forward what happened to mails: %w", err)
@@ -116,30 +154,74 @@ func (t *txn) react(ctx context.Context, e *store.Effect, received []mailed, cou
 	return t.addJourneyFacts(ctx, x.facts)
 }
 
+// fresh returns what the events of an effect say that this transaction has inserted: the
+// others are repeats. What a forward brings has no event here, and comes once.
+func (t *txn) fresh(reactions []mail.Reaction) []mailed {
+	all := make([]mailed, 0, len(reactions))
+	for i := range reactions {
+		r := &reactions[i]
+		if _, inserted := t.inserted[r.Place]; t.inserted != nil && !inserted && !r.Forwarded {
+			continue
+		}
+		event := journey.MailEvent("")
+		switch r.Kind {
+		case mail.ReactionOpened:
+			event = journey.MailOpened
+		case mail.ReactionClicked:
+			event = journey.MailClicked
+		}
+		all = append(all, mailed{SendKey: r.SendKey, event: event, millis: r.TimeMillis, email: r.Email, place: r.Place,
+			reaction: r.Kind, machine: r.Machine, own: r.Own, judged: r.Judged, first: r.First, link: r.Link})
+	}
+	return all
+}
+
+// count writes what was counted.
+func (x *reacting) count(ctx context.Context) error {
+	if err := x.t.addCounts(ctx, x.counts, x.e.Stripe); err != nil {
+		return fmt.Errorf("count what happened to mails of journeys: %w", err)
+	}
+	if err := x.t.addReactions(ctx, x.sums, x.e.Stripe); err != nil {
+		return fmt.Errorf("count what happened to mails: %w", err)
+	}
+	return nil
+}
+
 // read reads the rows of sends. Of a message alone those with the numbers 0 and 1: so
-// it is known whether it has one.
+// it is known whether it has one. Of sends that are counted and no more it reads what
+// they are counted under.
 func (x *reacting) read(ctx context.Context, all []mailed) error {
-	keys := make(map[mail.SendKey]struct{})
+	whole, counted := make(map[mail.SendKey]struct{}), make(map[mail.SendKey]struct{})
 	for i := range all {
-		if k := all[i].SendKey; k.Number == mail.AnyNumber {
+		keys, k := whole, all[i].SendKey
+		if all[i].event == "" {
+			keys = counted
+		}
+		if k.Number == mail.AnyNumber {
 			keys[mail.SendKey{Message: k.Message}], keys[mail.SendKey{Message: k.Message, Number: 1}] = struct{}{}, struct{}{}
 		} else {
 			keys[k] = struct{}{}
 		}
 	}
+	maps.DeleteFunc(counted, func(k mail.SendKey, _ struct{}) bool { _, ok := whole[k]; return ok })
+	if err := x.readKeys(ctx, counted, "sends_counted", x.scanCounted); err != nil {
+		return err
+	}
+	return x.readKeys(ctx, whole, "sends_mailed", x.scanMailed)
+}
+
+// readKeys reads rows by a named statement.
+func (x *reacting) readKeys(ctx context.Context, keys map[mail.SendKey]struct{}, statement string, read func(scanner) error) error {
 	for piece := range slices.Chunk(slices.SortedFunc(maps.Keys(keys), compareKeys), maxReactions) {
-		messages := byNumber(piece)
+		alone, together := byMessage(piece)
+		messages := byNumber(alone)
 		for _, number := range slices.Sorted(maps.Keys(messages)) {
-			statement := named(rawQuery(x.t.store.d, "sends_mailed"), len(messages[number]))
-			err := x.t.each(ctx, statement, append([]any{number}, anys(messages[number])...), func(scan scanner) error {
-				var r mailedRow
-				var person [2]sql.NullInt64
-				err := scan(&r.Message, &r.Number, &r.part, &r.to, &r.tags, &r.journey, &r.step, &person[0], &person[1])
-				r.user = user.ID{Partition: int(person[0].Int64), Number: person[1].Int64}
-				x.rows[r.SendKey] = r
+			if err := x.readRows(ctx, statement, read, "number", "message", number, anys(messages[number])); err != nil {
 				return err
-			})
-			if err != nil {
+			}
+		}
+		for _, message := range slices.Sorted(maps.Keys(together)) {
+			if err := x.readRows(ctx, statement, read, "message", "number", message, anys(together[message])); err != nil {
 				return err
 			}
 		}
@@ -147,9 +229,59 @@ func (x *reacting) read(ctx context.Context, all []mailed) error {
 	return nil
 }
 
+// byMessage returns the keys whose message is there once, and the numbers of the
+// others: a message to a thousand people has a statement, not one for each.
+func byMessage(keys []mail.SendKey) (alone []mail.SendKey, together map[string][]int) {
+	together = make(map[string][]int)
+	for _, k := range keys {
+		together[k.Message] = append(together[k.Message], k.Number)
+	}
+	for _, k := range keys {
+		if len(together[k.Message]) == 1 {
+			alone = append(alone, k)
+			delete(together, k.Message)
+		}
+	}
+	return alone, together
+}
+
+// readRows reads the rows that have one column in common, and another of some.
+func (x *reacting) readRows(ctx context.Context, statement string, read func(scanner) error, one, other string, common any, some []any) error {
+	text := strings.NewReplacer("$ONE", one, "$OTHER", other).Replace(rawQuery(x.t.store.d, statement))
+	return x.t.each(ctx, named(text, len(some)), append([]any{common}, some...), read)
+}
+
+// scanCounted reads what a send is counted under, and whose it is.
+func (x *reacting) scanCounted(scan scanner) error {
+	r := &mailedRow{}
+	var metadata string
+	err := scan(&r.Message, &r.Number, &r.to, &r.tags, &metadata, &r.journey, &r.step, &r.variant)
+	r.campaign = mail.CampaignOf(metadata, r.tags)
+	x.rows[r.SendKey] = r
+	return err
+}
+
+// scanMailed reads all that decides what becomes of a reaction.
+func (x *reacting) scanMailed(scan scanner) error {
+	r, s := &mailedRow{}, x.t.store
+	var person [2]sql.NullInt64
+	var state, clicks, metadata string
+	var updated int64
+	err := scan(&r.Message, &r.Number, &r.part, &r.to, &r.tags, &metadata, &r.journey, &r.step, &r.variant, &person[0], &person[1], &state, s.instant(&updated),
+		s.instant(&r.opened), s.instant(&r.humanOpened), s.instant(&r.clicked), s.instant(&r.humanClicked), &clicks)
+	r.user = user.ID{Partition: int(person[0].Int64), Number: person[1].Int64}
+	r.campaign = mail.CampaignOf(metadata, r.tags)
+	r.clicks, r.waits = mail.ParseClicks(clicks), parseState(state) == mail.SendWaiting
+	if parseState(state) == mail.SendSent {
+		r.sentMillis = updated
+	}
+	x.rows[r.SendKey] = r
+	return err
+}
+
 // find returns the row that something has happened to; false: none, or nobody knows
 // which.
-func (x *reacting) find(m *mailed) (mailedRow, bool) {
+func (x *reacting) find(m *mailed) (*mailedRow, bool) {
 	if m.Number != mail.AnyNumber {
 		r, ok := x.rows[m.SendKey]
 		return r, ok
@@ -163,7 +295,8 @@ func (x *reacting) find(m *mailed) (mailedRow, bool) {
 }
 
 // take sets the first of reactions to sends of the place's own partition, and forwards
-// the others to theirs.
+// the others to theirs. What is no reaction of the recipient is only counted: for that
+// it may stay where it is.
 func (x *reacting) take(ctx context.Context, all []mailed) error {
 	for i := range all {
 		m := &all[i]
@@ -176,32 +309,94 @@ func (x *reacting) take(ctx context.Context, all []mailed) error {
 			continue
 		}
 		m.SendKey = r.SendKey
-		if r.part != m.place.Partition {
-			x.forward = append(x.forward, user.Forward{From: m.place.Partition, To: r.part, Items: reactionItem(m, r.to)})
+		if m.event == "" {
+			x.sums.add(r.countedMail, m.reaction, m.millis)
 			m.Message = ""
 			continue
 		}
-		first, err := x.t.changed(ctx, "send_"+string(m.event), x.t.store.d.millis(m.millis), m.Message, m.Number)
+		if r.part != m.place.Partition {
+			x.forward = append(x.forward, user.Forward{From: m.place.Partition, To: r.part, Items: reactionItem(m, r.to, false)})
+			m.Message = ""
+			continue
+		}
+		if !x.judge(m, r) {
+			m.Message = ""
+		}
+	}
+	return nil
+}
+
+// judge notes what happened in the row of its send, and reports whether a person did it.
+// A click that is judged later is forwarded for that.
+func (x *reacting) judge(m *mailed, r *mailedRow) bool {
+	anybody, human := r.first(m.event)
+	if !m.judged {
+		if *anybody == 0 {
+			*anybody, r.changed, m.first = m.millis, true, true
+			x.counts = append(x.counts, rawCount(r, m.event, m.millis)...)
+		}
+		m.machine = m.machine || r.early(m)
+		if m.own && m.link > 0 {
+			r.clicks.Add(m.millis, m.link)
+			r.changed = true
+			if !m.machine {
+				x.forward = append(x.forward, user.Forward{From: r.part, To: r.part, Items: reactionItem(m, r.to, true)})
+				return false
+			}
+		}
+	}
+	sum := reactionSum{count: 1}
+	if m.first {
+		sum.firsts = 1
+	}
+	person := !m.machine && !(m.judged && r.clicks.Scanned(m.millis))
+	if person && *human == 0 {
+		*human, r.changed, sum.humanFirsts = m.millis, true, 1
+		x.counts = append(x.counts, mailCount(r.journey, r.step, m.event, m.millis)...)
+	}
+	x.sums.addTo(reactionKey{countedMail: r.countedMail, hour: m.millis / millisPerHour, kind: m.reaction, link: linkOf(m.link), machine: !person}, sum)
+	return person
+}
+
+// write writes the rows that have changed, in the order of their keys.
+func (x *reacting) write(ctx context.Context, _ []mailed) error {
+	s := x.t.store
+	for _, key := range slices.SortedFunc(maps.Keys(x.rows), compareKeys) {
+		r := x.rows[key]
+		if !r.changed {
+			continue
+		}
+		_, err := x.t.changed(ctx, "send_react", s.millisOrNull(r.opened), s.millisOrNull(r.humanOpened), s.millisOrNull(r.clicked), s.millisOrNull(r.humanClicked), r.clicks.Text(), r.Message, r.Number)
 		if err != nil {
 			return err
-		}
-		if first > 0 {
-			x.counts = append(x.counts, mailCount(r.journey, r.step, m.event, m.millis)...)
 		}
 	}
 	return nil
 }
 
 // reactionItem is a reaction as an item of the log of its send's partition: its event
-// once more, without a row.
-func reactionItem(m *mailed, to string) []byte {
+// once more, without a row. One of that partition itself comes to be judged.
+func reactionItem(m *mailed, to string, judged bool) []byte {
 	name := sluice.EventOpened
 	if m.event == journey.MailClicked {
 		name = sluice.EventClicked
 	}
 	send := mail.Send{Message: m.Message, Number: m.Number}
+	properties := `{"send":"` + send.ID() + `"`
+	switch {
+	case judged:
+		properties += `,"judged":true,"link":` + strconv.Itoa(m.link)
+	case m.own:
+		properties += `,"own":true,"link":` + strconv.Itoa(m.link)
+	}
+	if m.first {
+		properties += `,"first":true`
+	}
+	if m.machine {
+		properties += `,"machine":true`
+	}
 	return sluice.AppendEvent(nil, &sluice.Event{
-		Kind: sluice.KindMail, Origin: sluice.OriginOwnRepeat, TimeMillis: m.millis, Name: name, Email: to, Message: m.Message, Properties: `{"send":"` + send.ID() + `"}`,
+		Kind: sluice.KindMail, Origin: sluice.OriginOwnRepeat, TimeMillis: m.millis, Name: name, Email: to, Message: m.Message, Properties: properties + "}",
 	})
 }
 

@@ -24,7 +24,7 @@ func (s *Store) failed(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s %s: %w", fmt.Sprintf(format, args...), s.where, err)
+	return fmt.Errorf("%s %s: %w", fmt.Sprintf(format, args...), s.where, explained(err))
 }
 
 // each calls f for each row of a query.

@@ -74,15 +74,16 @@ type ledger struct {
 	attempts map[routeDay]int64
 	received []mailed // what was sent by this transaction
 	counts   []sluice.Count
+	sums     reactionSums
 }
 
 // applySends writes an effect's sends and outcomes, and returns as dead letters
 // those that cannot be written.
 func (t *txn) applySends(ctx context.Context, e *store.Effect, applied *store.Applied) ([]sluice.DeadLetter, error) {
 	if len(e.Sends)+len(e.Outcomes) == 0 {
-		return nil, t.react(ctx, e, nil, nil, applied)
+		return nil, t.react(ctx, e, &ledger{sums: make(reactionSums)}, applied)
 	}
-	l := &ledger{rows: make(map[mail.SendKey]*ledgerRow, len(e.Sends)+len(e.Outcomes))}
+	l := &ledger{rows: make(map[mail.SendKey]*ledgerRow, len(e.Sends)+len(e.Outcomes)), sums: make(reactionSums)}
 	if err := t.readLedger(ctx, e, l); err != nil {
 		return nil, fmt.Errorf("read sends: %w", err)
 	}
@@ -117,7 +118,7 @@ func (t *txn) applySends(ctx context.Context, e *store.Effect, applied *store.Ap
 	}
 	applied.Rows += len(added)
 	applied.Duplicates += l.repeats
-	return l.letters, t.react(ctx, e, l.received, l.counts, applied)
+	return l.letters, t.react(ctx, e, l, applied)
 }
 
 // apply decides what becomes of the rows.
@@ -157,15 +158,28 @@ func (l *ledger) apply(e *store.Effect, nowMillis int64) {
 		before := r.State
 		switch r.Record(&o.Outcome) {
 		case mail.RecordedChange:
-			if r.changed, r.body, r.recipients = true, o.HasBody, o.Recipients; r.State == mail.SendSent && before != mail.SendSent {
-				l.received = append(l.received, mailed{SendKey: mail.SendKey{Message: o.Message, Number: o.Number}, event: journey.MailReceived, millis: o.TimeMillis, place: o.Place})
-				l.counts = append(l.counts, mailCount(r.Journey, r.Step, journey.MailReceived, o.TimeMillis)...)
+			if r.changed, r.body, r.recipients = true, o.HasBody, o.Recipients; r.State != before {
+				l.ended(r, o)
 			}
 			l.attempt(&o.Outcome)
 		case mail.RecordedLate:
 			r.changed = true
 			l.attempt(&o.Outcome)
 		}
+	}
+}
+
+// ended counts what a send became: it was sent, or bounced at once.
+func (l *ledger) ended(r *ledgerRow, o *mail.StoredOutcome) {
+	of := countedMail{campaign: mail.CampaignOf(cmp.Or(o.Metadata, r.Metadata), cmp.Or(o.Tags, r.Tags)), journey: r.Journey, step: r.Step, variant: r.Variant}
+	switch {
+	case r.State == mail.SendSent:
+		l.received = append(l.received, mailed{SendKey: mail.SendKey{Message: o.Message, Number: o.Number}, event: journey.MailReceived, millis: o.TimeMillis, place: o.Place})
+		l.counts = append(l.counts, mailCount(r.Journey, r.Step, journey.MailReceived, o.TimeMillis)...)
+		l.sums.add(of, mail.ReactionSent, o.TimeMillis)
+	case r.State == mail.SendFailed && o.Bounced != 0:
+		l.sums.add(of, o.Bounced, o.TimeMillis)
+		l.sums.add(of, mail.ReactionRefused, o.TimeMillis)
 	}
 }
 
@@ -222,7 +236,7 @@ func (t *txn) lockLedger(ctx context.Context, keys []mail.SendKey, l *ledger) er
 		err := t.each(ctx, statement, args, func(scan scanner) error {
 			r := &ledgerRow{stored: true}
 			var state, class string
-			err := scan(&r.Message, &r.Number, &state, &class, &r.Attempts, &r.Route, &r.Reply, &r.Reason, t.store.instant(&r.UpdatedMillis), t.store.instant(&r.DueMillis), &r.Life, &r.Journey, &r.Step)
+			err := scan(&r.Message, &r.Number, &state, &class, &r.Attempts, &r.Route, &r.Reply, &r.Reason, t.store.instant(&r.UpdatedMillis), t.store.instant(&r.DueMillis), &r.Life, &r.Journey, &r.Step, &r.Variant)
 			r.State, r.Class = parseState(state), parseClass(class)
 			r.was, r.ended = r.State, r.Ended()
 			l.rows[mail.SendKey{Message: r.Message, Number: r.Number}] = r
@@ -378,6 +392,8 @@ func (t *txn) sendCells(cells []store.Cell, r *ledgerRow) []store.Cell {
 		caps = 1
 	}
 	number(caps)
+	cells = append(cells, store.Cell{}) // nor clicked a link
+	text("", 0)
 	return cells
 }
 
@@ -477,12 +493,12 @@ func (s *Store) sendRows(ctx context.Context, name string, args ...any) ([]mail.
 
 func (s *Store) scanSends(ctx context.Context, statement string, args []any) ([]mail.SendRow, error) {
 	return list(ctx, s.d, s.reads, func(scan scanner, r *mail.SendRow) error {
-		var state, priority, class string
+		var state, priority, class, clicks string
 		var person [2]sql.NullInt64
 		var caps int
 		err := scan(&r.Message, &r.Number, &r.Partition, &state, &priority, &class, &r.From, &r.To, &r.User, &r.App, &r.Route, &r.Tags, &r.Metadata,
 			&r.Attempts, &r.Reply, &r.Reason, s.instant(&r.AcceptedMillis), s.instant(&r.UpdatedMillis), s.instant(&r.DueMillis), &r.Life, &person[0], &person[1],
-			&r.Journey, &r.Step, &r.Variant, &r.Occurrence, s.instant(&r.FirstOpenMillis), s.instant(&r.FirstHumanOpenMillis), s.instant(&r.FirstClickMillis), &caps)
+			&r.Journey, &r.Step, &r.Variant, &r.Occurrence, s.instant(&r.FirstOpenMillis), s.instant(&r.FirstHumanOpenMillis), s.instant(&r.FirstClickMillis), &caps, s.instant(&r.FirstHumanClickMillis), &clicks)
 		r.State, r.Class, r.IgnoresCaps = parseState(state), parseClass(class), caps != 0
 		r.Priority, _ = mail.ParsePriority(priority)
 		r.UserID = user.ID{Partition: int(person[0].Int64), Number: person[1].Int64}

@@ -114,6 +114,13 @@ func (s *Store) UserSends(ctx context.Context, user user.ID, before mail.SendKey
 	return list, s.failed(err, "list sends of user %s in", user)
 }
 
+// NewestSends implements mail.SendStore.
+func (s *Store) NewestSends(ctx context.Context, before mail.SendKey, limit int) ([]mail.SendRow, error) {
+	last := cmp.Or(before.Message, lastKey)
+	list, err := s.sendRows(ctx, "sends_newest", last, last, before.Number, limit)
+	return list, s.failed(err, "list the newest sends in")
+}
+
 // findUsers finds the users that new rows name: by an external id, or, of a user
 // without one, by the internal id (users.NameOf). Users are written before sends, so it
 // also finds those that this transaction makes. A name that the ledger does not

@@ -15,7 +15,7 @@ var _ store.SeriesStore = (*Store)(nil)
 func (s *Store) Series(ctx context.Context, q store.SeriesQuery) ([]store.SeriesRow, error) {
 	statement, args := s.seriesStatement(q)
 	all, err := list(ctx, s.d, s.reads, func(scan scanner, r *store.SeriesRow) error {
-		return scan(s.instant(&r.Millis), &r.App, &r.Name, &r.Kind, &r.Count)
+		return scan(s.instant(&r.Millis), &r.Quarter, &r.App, &r.Name, &r.Kind, &r.Count)
 	}, statement, args...)
 	return all, s.failed(err, "read series from")
 }
@@ -27,9 +27,17 @@ func (s *Store) seriesStatement(q store.SeriesQuery) (string, []any) {
 	if q.Days {
 		table = "series_days"
 	}
-	columns, group := []string{"bucket"}, []string{"bucket"}
+	columns, group := []string{"bucket", "0"}, []string{"bucket"}
 	if q.Whole {
-		columns, group = []string{"MIN(bucket)"}, nil
+		columns, group = []string{"MIN(bucket)", "0"}, nil
+	}
+	if q.Quarters {
+		quarter := "CASE"
+		for n := sluice.Quarters; n > 0; n-- {
+			quarter += fmt.Sprintf(" WHEN stripe >= %d THEN %d", n*quarterStripes, n)
+		}
+		quarter += " ELSE 0 END"
+		columns[1], group = quarter, append(group, quarter)
 	}
 	for _, c := range []struct {
 		name  string

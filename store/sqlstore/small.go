@@ -6,13 +6,21 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
+
+	"sluice"
 )
 
 // Connections for small writes.
 const (
 	smallConns    = 2
 	smallIdleTime = 5 * time.Minute
+
+	// A small write that was rolled back because of another one is tried so often, and
+	// about so much later each time: by chance, or two nodes would meet again and again.
+	smallTries = 10
+	smallAgain = 20 * time.Millisecond
 )
 
 // setSmall gives a store of a server connections of their own for small writes:
@@ -20,18 +28,35 @@ const (
 // they would wait until a bulk load ends. They touch no row that a bulk load
 // changes, so neither waits for the other's locks.
 func (s *Store) setSmall(small *sql.DB) {
-	small.SetMaxOpenConns(smallConns)
-	small.SetMaxIdleConns(smallConns)
+	most := smallConns
+	if s.options.Writer {
+		most = writerSmallConns
+	}
+	small.SetMaxOpenConns(most)
+	small.SetMaxIdleConns(most)
 	small.SetConnMaxIdleTime(smallIdleTime)
 	s.small = small
 }
 
 // writeSmall is write for what is small and must not wait for a bulk load. In
-// SQLite, which has one writer, it is write.
+// SQLite, which has one writer, it is write. fn is called again if the server has
+// rolled its transaction back because of another one, as Galera does at COMMIT.
 func (s *Store) writeSmall(ctx context.Context, fn func(*txn) error) error {
 	if s.small == nil || s.options.ReadOnly {
 		return s.write(ctx, fn)
 	}
+	for try := 1; ; try++ {
+		err := s.writeSmallOnce(ctx, fn)
+		if err == nil || try == smallTries || !rolledBack(err) {
+			return err
+		}
+		if paused := sluice.Pause(ctx, time.Duration(try)*smallAgain/2+rand.N(time.Duration(try)*smallAgain)); paused != nil {
+			return err
+		}
+	}
+}
+
+func (s *Store) writeSmallOnce(ctx context.Context, fn func(*txn) error) error {
 	conn, err := s.beginSmall(ctx)
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)

@@ -109,14 +109,16 @@ func (t *txn) softBounces(ctx context.Context, all []mail.SoftBounce) (changes [
 	}
 	for _, entry := range many {
 		last := newest[entry]
+		// A later bounce may be noted already: providers post in any order.
+		latest := slices.Max(append(days[entry], last.TimeMillis))
 		counted := 0
 		for _, day := range days[entry] {
-			if day > removed[entry] && day <= last.TimeMillis && day > last.TimeMillis-mail.SoftBounceWindowDays*dayMillis {
+			if day > removed[entry] && day > latest-mail.SoftBounceWindowDays*dayMillis {
 				counted++
 			}
 		}
 		if counted >= mail.SoftBounceDays {
-			changes = append(changes, mail.Suppression{Entry: entry, Reason: mail.SuppressSoftBounces, Source: last.Source, TimeMillis: last.TimeMillis})
+			changes = append(changes, mail.Suppression{Entry: entry, Reason: mail.SuppressSoftBounces, Source: last.Source, TimeMillis: latest})
 		}
 	}
 	return changes, nil
@@ -149,7 +151,7 @@ func (t *txn) softDays(ctx context.Context, entries []string) (map[string][]int6
 
 // softOf runs a query about entries, as many at once as may be.
 func (t *txn) softOf(ctx context.Context, name string, entries []string, row func(scan scanner) error) error {
-	for piece := range slices.Chunk(entries, t.store.d.keysAtOnce()) {
+	for piece := range slices.Chunk(entries, namesAtOnce(t.store.d)) {
 		statement := strings.Replace(rawQuery(t.store.d, name), "$LEAST", strconv.Itoa(mail.SoftBounceDays), 1)
 		if err := t.each(ctx, named(statement, len(piece)), anys(piece), row); err != nil {
 			return err
@@ -166,18 +168,7 @@ const keepBounces = 5000
 // row. That cost a store with 4 % soft bounces among its events 4 % of its
 // speed (MariaDB).
 func (s *Store) DeleteSoftBounces(ctx context.Context, afterEntry string, beforeMillis int64) (deleted int, next string, err error) {
-	err = s.each(ctx, rawQuery(s.d, "soft_bounces_nth"), []any{afterEntry, keepBounces - 1}, func(scan scanner) error { return scan(&next) })
-	name, args := "soft_bounces_delete", []any{s.d.millis(beforeMillis), afterEntry}
-	if next != "" {
-		name, args = "soft_bounces_delete_to", append(args, next)
-	}
-	if err == nil {
-		err = s.write(ctx, func(tx *txn) error {
-			deleted, err = tx.changed(ctx, name, args...)
-			return err
-		})
-	}
-	return done(deleted, err), next, s.failed(err, "delete old soft bounces of")
+	return s.deletePiece(ctx, "soft_bounces", afterEntry, beforeMillis, keepBounces)
 }
 
 // EraseSoftBounces implements store.KeepStore. That of today goes too: it may

@@ -208,6 +208,7 @@ func (d *sqliteDialect) insert(c any, sec *section, i, n int) (int, error) {
 // insertRows goes through the driver, as load does, and for the same reasons.
 func (d *sqliteDialect) insertRows(ctx context.Context, tx *txn, statement string, columns int, args []any) (changed int64, err error) {
 	many := max(1, insertValues/columns)
+	statement = strings.Replace(statement, "INSERT INTO ", "INSERT OR FAIL INTO ", 1)
 	texts := map[int]string{1: withRows(statement, columns, 1), many: withRows(statement, columns, many)}
 	checked := 0
 	err = tx.conn.Raw(func(c any) error {
@@ -273,11 +274,16 @@ func (d *sqliteDialect) forget() {
 	d.stmts, d.owner = nil, nil
 }
 
-// insertStatement says OR ABORT, against what a table may say otherwise
-// (UNIQUE ... ON CONFLICT REPLACE): a refused row changes nothing.
+// insertStatement says OR FAIL, against what a table may say otherwise
+// (UNIQUE ... ON CONFLICT REPLACE): a refused row changes nothing. The rows before it in
+// the statement stay, until the caller takes back all it has written (Apply, loadPiece).
+//
+// With OR ABORT, which is usual, SQLite takes them back itself. So it copies each page that
+// a statement of several rows changes to a file first. Rows of 16 partitions go to 16
+// places of an index: that was an eighth of what a store computes that is saturated.
 func insertStatement(t *target, n int) string {
 	tuple := "(?" + strings.Repeat(", ?", len(t.columns)-1) + ")"
-	text := "INSERT OR ABORT INTO " + t.name + " (" + strings.Join(t.columns, ", ") + ") VALUES " + tuple + strings.Repeat(", "+tuple, n-1)
+	text := "INSERT OR FAIL INTO " + t.name + " (" + strings.Join(t.columns, ", ") + ") VALUES " + tuple + strings.Repeat(", "+tuple, n-1)
 	for _, k := range t.keys {
 		quoted := make([]string, len(k.columns))
 		for i, c := range k.columns {

@@ -30,6 +30,10 @@ type Options struct {
 	// ReadConns bounds the connections that read; 0: 4.
 	ReadConns int
 
+	// Writer opens fewer connections: those of one more writer beside the store of a
+	// process (Writers).
+	Writer bool
+
 	// Exclusive takes the lock file beside a SQLite database: for the process
 	// that serves. Without it a store may work beside that process.
 	Exclusive bool
@@ -63,7 +67,8 @@ type Store struct {
 	small   *sql.DB // for small writes that are not to wait for a large one; nil: there is one writer
 	writing chan struct{}
 	conn    *sql.Conn
-	names   seriesNames // the same
+	names   seriesNames   // the same
+	counted reactionHours // the same
 	unlock  func() error
 
 	prepared struct { // of reads
@@ -99,6 +104,9 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	}
 	if options.ReadConns <= 0 {
 		options.ReadConns = defaultReadConns
+		if options.Writer {
+			options.ReadConns = writerReadConns
+		}
 	}
 	scheme, rest, err := splitURL(url)
 	if err != nil {
@@ -153,6 +161,9 @@ func (s *Store) Close() error {
 type txn struct {
 	store *Store
 	conn  *sql.Conn
+
+	// inserted has the places of the events that it has inserted; nil: all of its effect.
+	inserted map[sluice.Place]struct{}
 }
 
 // exec runs a named statement.
@@ -192,6 +203,10 @@ func (s *Store) write(ctx context.Context, fn func(*txn) error) error {
 	}
 	t := &txn{store: s, conn: s.conn}
 	err := fn(t)
+	if err != nil && IsAway(err) {
+		s.dropConn() // the next one may lead to another server
+		return err
+	}
 	if err != nil {
 		s.rollback(ctx)
 		return err

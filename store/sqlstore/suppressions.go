@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,13 +109,12 @@ func compareSuppressions(a, b mail.SuppressionKey) int {
 // countSuppressions raises the count and returns it.
 func (t *txn) countSuppressions(ctx context.Context, by int) (last int64, err error) {
 	for range 2 {
-		n, err := t.changed(ctx, "suppression_count", by, t.store.now(), suppressionFollower)
-		if err != nil {
-			return 0, fmt.Errorf("count changes of suppressions: %w", err)
+		last, err := t.store.d.raise(ctx, t, "suppression_count", by, t.store.now(), suppressionFollower)
+		if err == nil {
+			return last, nil
 		}
-		if n == 1 {
-			err = t.conn.QueryRowContext(ctx, query(t.store.d, "suppression_last"), suppressionFollower).Scan(&last)
-			return last, err
+		if !errors.Is(err, sql.ErrNoRows) {
+			return 0, fmt.Errorf("count changes of suppressions: %w", err)
 		}
 		if err := t.exec(ctx, "cursor_create", suppressionFollower, 0, t.store.now()); err != nil {
 			return 0, err
@@ -152,7 +152,7 @@ func (s *Store) suppressionArgs(c *mail.Suppression, number int64) []any {
 func (s *Store) suppressionsOf(ctx context.Context, from rowsQuerier, entries []string, f func(mail.Suppression)) error {
 	names := slices.Compact(slices.Sorted(slices.Values(entries)))
 	statement := strings.Replace(rawQuery(s.d, "suppression_of"), "$COLUMNS", suppressionColumns, 1)
-	for piece := range slices.Chunk(names, s.d.keysAtOnce()) {
+	for piece := range slices.Chunk(names, namesAtOnce(s.d)) {
 		found, err := list(ctx, s.d, from, s.scanSuppression, named(statement, len(piece)), anys(piece)...)
 		if err != nil {
 			return err

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"sluice"
 )
@@ -21,17 +20,14 @@ type tallyKey struct {
 	kind sluice.EventKind
 	app  string
 	name string
-	hour int64
+	at   int64 // sluice.RoundCountTime
 }
 
 // tally sums events.
 type tally map[tallyKey]int64
 
-const millisPerHour = int64(time.Hour / time.Millisecond)
-
 func (t tally) add(e *sluice.Event) {
-	hour := e.TimeMillis / millisPerHour // times of events are not before 1970
-	t[tallyKey{e.Kind, e.App, e.Name, hour}]++
+	t[tallyKey{e.Kind, e.App, e.Name, sluice.RoundCountTime(e.TimeMillis)}]++ // times of events are not before 1970
 }
 
 // counts appends the sums to counts that came as counts.
@@ -39,7 +35,7 @@ func (t tally) counts(counts []sluice.Count) []sluice.Count {
 	all := make([]sluice.Count, len(counts), len(counts)+len(t))
 	copy(all, counts)
 	for k, n := range t {
-		all = append(all, sluice.Count{Kind: k.kind, TimeMillis: k.hour * millisPerHour, By: n, App: k.app, Name: k.name})
+		all = append(all, sluice.Count{Kind: k.kind, TimeMillis: k.at, By: n, App: k.app, Name: k.name})
 	}
 	return all
 }
@@ -54,10 +50,17 @@ func (sec *section) tallyAll() tally {
 }
 
 // tallyInserted sums those of a section's events that the bulk path has
-// inserted, of which it says how many there are.
+// inserted, of which it says how many there are. It notes their places if they
+// are not all of the effect.
 func (t *txn) tallyInserted(ctx context.Context, sec *section, rows int) (tally, error) {
 	if rows == len(sec.events) {
+		for i := 0; t.inserted != nil && i < len(sec.events); i++ {
+			t.inserted[sec.events[i].Place] = struct{}{}
+		}
 		return sec.tally, nil
+	}
+	if t.inserted == nil {
+		t.inserted = make(map[sluice.Place]struct{}, rows)
 	}
 	inserted := make(tally)
 	if rows == 0 {
@@ -76,20 +79,23 @@ func (t *txn) tallyInserted(ctx context.Context, sec *section, rows int) (tally,
 		}
 		spans[p.Partition] = [2]uint64{min(span[0], p.Position.Major), max(span[1], p.Position.Major)}
 	}
-	found := 0
+	found := make([]sluice.Place, 0, rows)
 	for partition, span := range spans {
 		err := t.eachPlace(ctx, partition, span, times, func(p sluice.Place) {
 			if i, ok := places[p]; ok {
 				inserted.add(&sec.events[i].Event)
-				found++
+				found = append(found, p)
 			}
 		})
 		if err != nil {
 			return nil, fmt.Errorf("find the events that were inserted: %w", err)
 		}
 	}
-	if found != rows {
-		return nil, fmt.Errorf("%w: %d events were inserted, and the table has %d of their places", sluice.ErrRefused, rows, found)
+	if len(found) != rows {
+		return nil, fmt.Errorf("%w: %d events were inserted, and the table has %d of their places", sluice.ErrRefused, rows, len(found))
+	}
+	for _, p := range found {
+		t.inserted[p] = struct{}{}
 	}
 	return inserted, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-const urlForms = "want sqlite:FILE, mysql://USER:PASSWORD@HOST:PORT/DB, mysql://USER:PASSWORD@unix(/PATH/OF/SOCKET)/DB or postgres://USER:PASSWORD@HOST:PORT/DB"
+const urlForms = "want sqlite:FILE, mysql://USER:PASSWORD@HOST:PORT/DB (several: HOST:PORT,HOST:PORT), mysql://USER:PASSWORD@unix(/PATH/OF/SOCKET)/DB or postgres://USER:PASSWORD@HOST:PORT/DB"
 
 // splitURL separates the scheme from the rest. Its errors never show the rest:
 // there may be a password in it.
@@ -78,7 +78,13 @@ func mysqlConfig(rest string) (*mysql.Config, error) {
 		cfg.Net, cfg.Addr = "unix", socket
 	}
 	if cfg.Net == "tcp" {
-		cfg.Addr = withPort(cfg.Addr, "3306")
+		hosts := strings.Split(cfg.Addr, ",")
+		for i, host := range hosts {
+			if hosts[i] = withPort(host, "3306"); host == "" && len(hosts) > 1 {
+				return nil, fmt.Errorf("read database url: one of its hosts is empty: %s", urlForms)
+			}
+		}
+		cfg.Addr = strings.Join(hosts, ",")
 	}
 	return cfg, nil
 }
@@ -99,6 +105,12 @@ func postgresConfig(address string) (*pgx.ConnConfig, error) {
 	}
 	if _, err := url.ParseQuery(u.RawQuery); err != nil || strings.Contains(u.RawQuery, "@") {
 		return nil, fmt.Errorf("read database url: its parameters cannot be read: "+escape+": %s", urlForms)
+	}
+	// Of several hosts the one that takes writes is meant, whatever a replica says.
+	if q := u.Query(); strings.Contains(u.Host, ",") && !q.Has("target_session_attrs") {
+		q.Set("target_session_attrs", "read-write")
+		u.RawQuery = q.Encode()
+		address = u.String()
 	}
 	cfg, err := pgx.ParseConfig(address)
 	if err != nil {

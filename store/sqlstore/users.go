@@ -19,6 +19,11 @@ const (
 	maxUserRows     = 500
 	maxUserKeys     = 1000
 	maxUserRowBytes = 4 << 20 // of profiles or of items; below every server's packet
+
+	maxSmallRows  = 4000 // of small rows
+	maxSmallBytes = 1 << 20
+	maxParameters = 65_535 // that PostgreSQL takes in a statement
+	maxNames      = 5000   // of keys that are looked up for small rows
 )
 
 // applyUsers writes what an effect does to users. Rows go in the order of their
@@ -65,7 +70,9 @@ func (t *txn) rows(ctx context.Context, name string, columns int, args []any) (i
 }
 
 func (plainSQL) insertRows(ctx context.Context, t *txn, statement string, columns int, args []any) (changed int64, err error) {
-	for piece := range slices.Chunk(args, columns*maxUserRows) {
+	for len(args) > 0 {
+		piece := args[:columns*rowsAtOnce(args, columns)]
+		args = args[len(piece):]
 		result, err := t.conn.ExecContext(ctx, t.store.d.placeholders(withRows(statement, columns, len(piece)/columns)), piece...)
 		if err != nil {
 			return 0, err
@@ -77,6 +84,26 @@ func (plainSQL) insertRows(ctx context.Context, t *txn, statement string, column
 		changed += n
 	}
 	return changed, nil
+}
+
+// rowsAtOnce is how many of the rows go by one statement: maxUserRows, and more of small
+// ones. Each statement is a round trip, and some are made under locks that all wait for.
+func rowsAtOnce(args []any, columns int) (rows int) {
+	bytes := 0
+	for most := min(len(args)/columns, maxSmallRows, maxParameters/columns); rows < most; rows++ {
+		for _, a := range args[columns*rows : columns*(rows+1)] {
+			switch a := a.(type) {
+			case string:
+				bytes += len(a)
+			case []byte:
+				bytes += len(a)
+			}
+		}
+		if rows >= maxUserRows && bytes > maxSmallBytes {
+			break
+		}
+	}
+	return rows
 }
 
 // withRows writes the marks of n rows into a statement.

@@ -151,23 +151,35 @@ func (s *Store) usersByID(ctx context.Context, q *user.Query, a *user.Answer) er
 		numbers[id.Partition] = append(numbers[id.Partition], id.Number)
 	}
 	for _, p := range slices.Sorted(maps.Keys(numbers)) {
-		most := s.d.keysAtOnce()
-		for piece := range slices.Chunk(numbers[p], most) {
-			n := len(piece)
-			if most < maxUserKeys && n > 1 { // few statements, which stay prepared
-				n = most
-			}
-			args := append([]any{p}, piece...)
-			for len(args) <= n {
-				args = append(args, piece[0])
-			}
-			rows, err := s.fixed(ctx, named(rawQuery(s.d, "user_by_id"), n), args)
-			if err != nil {
-				return err
-			}
-			if err := s.scanUsers(rows, func(_ string, u user.Row) { a.Users[u.ID] = u }); err != nil {
-				return err
-			}
+		err := s.byNumber(ctx, "user_by_id", p, numbers[p], func(rows *sql.Rows) error {
+			return s.scanUsers(rows, func(_ string, u user.Row) { a.Users[u.ID] = u })
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byNumber runs a statement about users of a partition, for as many of them at a time as
+// there may be in one.
+func (s *Store) byNumber(ctx context.Context, statement string, partition int, numbers []any, read func(*sql.Rows) error) error {
+	most := s.d.keysAtOnce()
+	for piece := range slices.Chunk(numbers, most) {
+		n := len(piece)
+		if most < maxUserKeys && n > 1 { // few statements, which stay prepared
+			n = most
+		}
+		args := append(append(make([]any, 0, n+1), partition), piece...)
+		for len(args) <= n {
+			args = append(args, piece[0])
+		}
+		rows, err := s.fixed(ctx, named(rawQuery(s.d, statement), n), args)
+		if err == nil {
+			err = read(rows)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -279,12 +291,31 @@ func (s *Store) EachProfile(ctx context.Context, partition int, after int64, lim
 	return s.failed(err, "read profiles of partition %d after %d from", partition, after)
 }
 
+// ProfilesOf implements user.Store.
+func (s *Store) ProfilesOf(ctx context.Context, partition int, numbers []int64, f func(number int64, profile string)) error {
+	if len(numbers) > user.MaxQuery {
+		return fmt.Errorf("read profiles from %s: %d users at once, at most %d", s.where, len(numbers), user.MaxQuery)
+	}
+	err := s.byNumber(ctx, "user_profiles_of", partition, anys(numbers), func(rows *sql.Rows) error {
+		return eachRow(rows, func(scan scanner) error {
+			var number int64
+			var text string
+			err := scan(&number, &text)
+			if err == nil {
+				f(number, text)
+			}
+			return err
+		})
+	})
+	return s.failed(err, "read profiles of %d users of partition %d from", len(numbers), partition)
+}
+
 // Forwards implements user.Store.
-func (s *Store) Forwards(ctx context.Context, from, limit int) ([]user.Forward, error) {
+func (s *Store) Forwards(ctx context.Context, from int, ownBefore int64, limit int) ([]user.Forward, error) {
 	all, err := list(ctx, s.d, s.reads, func(scan scanner, f *user.Forward) error {
 		f.From = from
 		return scan(&f.ID, &f.To, &f.Items)
-	}, rawQuery(s.d, "forward_list"), from, limit)
+	}, rawQuery(s.d, "forward_list"), from, user.ForwardsBefore(ownBefore), limit)
 	return all, s.failed(err, "read forwards from partition %d in", from)
 }
 
@@ -326,6 +357,14 @@ const sqliteKeysAtOnce = 100
 
 func (plainSQL) keysAtOnce() int         { return maxUserKeys }
 func (d *sqliteDialect) keysAtOnce() int { return sqliteKeysAtOnce }
+
+// namesAtOnce is keysAtOnce of what has small rows, and not those of users.
+func namesAtOnce(d dialect) int {
+	if most := d.keysAtOnce(); most < maxUserKeys {
+		return most
+	}
+	return maxNames
+}
 
 // maxPrepared bounds the statements that stay prepared.
 const maxPrepared = 16

@@ -64,7 +64,7 @@ func strikeReceiver(r *round) {
 // away takes servers away for a time: frozen, killed, unreachable, or silent.
 func (r *round) away(nodes []*servers.Redis, how time.Duration) {
 	ways := 2
-	if !r.clustered {
+	if !r.clustered() {
 		ways = 4
 	}
 	way := r.random.IntN(ways)
@@ -108,7 +108,7 @@ func (r *round) away(nodes []*servers.Redis, how time.Duration) {
 func strikeCutOff(r *round) {
 	p, how := r.peers[r.random.IntN(len(r.peers))], r.between(flow.LeaseTimeout, 4*flow.LeaseTimeout)
 	switch {
-	case r.clustered:
+	case r.clustered():
 		r.allow(p, false, r.nodes...)
 	case r.random.IntN(2) == 0:
 		p.redis.Stall()
@@ -117,7 +117,7 @@ func strikeCutOff(r *round) {
 		p.redis.Cut()
 	}
 	pause(r.ctx, how)
-	if r.clustered {
+	if r.clustered() {
 		r.allow(p, true, r.nodes...)
 		return
 	}

@@ -38,7 +38,7 @@ func (r *round) putBackRedis(name string) {
 		r.do(copyTree(filepath.Join(r.dir, fmt.Sprintf("%s%d", name, i)), r.redisFiles(i)))
 		r.restart(node)
 	}
-	if r.clustered {
+	if r.clustered() {
 		r.do(r.cluster.Await(r.ctx))
 	}
 }

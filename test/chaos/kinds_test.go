@@ -28,7 +28,7 @@ func kinds() []kind {
 		{name: "cut-off", fits: several, strike: strikeCutOff},
 
 		{name: "redis-away", strict: true, strike: strikeRedisAway},
-		{name: "members-away", strict: true, fits: func(p *plan) { p.clustered = true }, strike: strikeMembersAway},
+		{name: "members-away", strict: true, fits: func(p *plan) { p.redis = onCluster }, strike: strikeMembersAway},
 		{name: "receiver", strict: true, fits: func(p *plan) { several(p); p.slow = true }, strike: strikeReceiver},
 		{name: "redis-back", losesRedis: true, failpoints: pausedCommit, strike: strikeRedisBack},
 		{name: "sql-back", fits: onServer, table: true, strike: strikeSQLBack},
@@ -83,7 +83,7 @@ func (r *round) restart(node *servers.Redis) {
 	r.t.Helper()
 	r.do(node.Restart(r.ctx))
 	for _, p := range r.peers {
-		if r.clustered {
+		if r.clustered() {
 			r.allow(p, true, node)
 		}
 	}
@@ -229,7 +229,7 @@ func (r *round) command(args ...string) (string, error) {
 // has forwarded.
 func (r *round) drained() {
 	r.t.Helper()
-	redis, err := flow.Dial(r.ctx, r.nodes[0].URL())
+	redis, err := flow.Dial(r.ctx, r.redisURL)
 	r.do(err)
 	defer redis.Close()
 	r.await("the logs are applied", func() bool { return r.applied(redis) })

@@ -286,7 +286,7 @@ func (r *round) putsBack() bool { return r.kind.losesRedis }
 
 // must reports whether something that was accepted may not be lost.
 func (r *round) must(a accepted) bool {
-	return r.lossFrom.IsZero() || a.to.Before(r.lossFrom) || a.from.After(r.lossTo)
+	return (r.lossFrom.IsZero() || a.to.Before(r.lossFrom) || a.from.After(r.lossTo)) && r.windowOf(a) == nil
 }
 
 // lostBodies reports whether the content of a mail may be lost, if it is a
@@ -371,6 +371,7 @@ func (r *round) checkRows(name, query string, all []accepted, each int) {
 		}
 		return true
 	}, func() string { return r.missing(all, must, stored) })
+	r.countLost(all, func(ref string) bool { return stored[ref] > 0 }, each)
 	twice, unasked := 0, 0
 	for ref, n := range stored {
 		if n > 1 {
@@ -472,6 +473,9 @@ func (r *round) checkMails() {
 		r.t.Fatal(err)
 	}
 	for _, a := range r.load.mails {
+		if w := r.windowOf(a); w != nil && !there[a.what] {
+			w.lose(a, 1)
+		}
 		if r.must(a) && !there[a.what] {
 			r.t.Errorf("mail %s was accepted and is not in the ledger; it was taken %d times", a.what, taken["<"+a.what+"@example.com>"])
 		}
@@ -484,6 +488,9 @@ func (r *round) checkMails() {
 			r.t.Errorf("%d sends are %s, the totals say %d", states[state], state, added)
 		}
 	}
+	if added := r.number("SELECT COALESCE(SUM(count), 0) FROM reactions WHERE kind = 'sent'"); added != int64(states["sent"]) {
+		r.t.Errorf("%d sends are sent, %d are counted", states["sent"], added)
+	}
 	r.states = states
 	r.t.Logf("sends: %v", states)
 }
@@ -494,6 +501,10 @@ func (r *round) checkMail(a accepted, id, state, life string, n int) {
 	class := r.load.class[id]
 	doubted := strings.Contains(life, `"in_doubt"`)
 	repeatable := r.ended != nil && !r.ended[id] && a.from.Before(r.lossTo)
+	if again := r.forgot(id, a); again > 0 && n > 1 && n <= 1+again {
+		r.doubled++
+		n, repeatable = min(n, 2), true
+	}
 	switch {
 	case class == "":
 		return // handed in by the fault, which looks at it itself; or its answer was lost

@@ -150,7 +150,10 @@ func TestRestoreOfWhatWasHeld(t *testing.T) {
 		keys, err := client.Do(t.Context(), client.B().Keys().Pattern("sluice:{q_events}:list:q_events:held:*").Build()).AsStrSlice()
 		return err == nil && len(keys) > 0
 	}
-	w.eventually("the logs are full and a list is held", func() bool { return len(waiting("q_events")) > 2000 && held() })
+	w.eventually("the logs are full and a list is held", func() bool {
+		n, err := client.Do(t.Context(), client.B().Llen().Key("q_events").Build()).AsInt64()
+		return err == nil && n > 2000 && held()
+	})
 	w.stopPushing()
 	p.kill()
 	if !held() {

@@ -26,29 +26,15 @@ type rig struct {
 	dir      string
 	maria    *servers.MariaDB
 	postgres *servers.Postgres
-	cluster  *servers.RedisCluster
+	clusters map[string]*servers.RedisCluster // by what a round is made on
+
+	sentinels *servers.Sentinels
+	galera    *servers.Galera
 }
 
 func newRig(t *testing.T, worker int) *rig {
 	t.Helper()
-	return &rig{t: t, dir: filepath.Join(t.TempDir(), fmt.Sprint(worker))}
-}
-
-// needCluster returns the cluster. A slot of its own node has what the processes
-// know of each other.
-func (g *rig) needCluster(t *testing.T) *servers.RedisCluster {
-	t.Helper()
-	if g.cluster != nil {
-		return g.cluster
-	}
-	var err error
-	if g.cluster, err = servers.StartRedisCluster(t.Context(), servers.ClusterOptions{
-		Dir: filepath.Join(g.dir, "cluster"), Masters: 3, Apart: "{members}", Extra: roundRedis,
-	}); err != nil {
-		t.Fatal(err)
-	}
-	g.t.Cleanup(func() { _ = g.cluster.Close() })
-	return g.cluster
+	return &rig{t: t, dir: filepath.Join(t.TempDir(), fmt.Sprint(worker)), clusters: make(map[string]*servers.RedisCluster)}
 }
 
 // roundRedis are arguments of Redis. What was answered survives a kill without a
@@ -81,6 +67,9 @@ func (g *rig) connect(t *testing.T, base, name string) (db *sql.DB, address, url
 		}
 		err = g.postgres.CreateDatabase(t.Context(), name)
 		driver, dsn, address, url = "pgx", g.postgres.URL(name), g.postgres.Addr(), "postgres://postgres@%s/"+name+"?sslmode=disable"
+	case onGalera:
+		db, url = g.connectGalera(t, name)
+		return db, "", url
 	default:
 		file := filepath.Join(t.TempDir(), "sluice.db")
 		driver, dsn, url = "sqlite", "file:"+file+"?mode=ro", "sqlite:"+file
@@ -93,25 +82,6 @@ func (g *rig) connect(t *testing.T, base, name string) (db *sql.DB, address, url
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	return db, address, url
-}
-
-// emptyCluster removes everything, once all nodes serve.
-func emptyCluster(ctx context.Context, c *servers.RedisCluster) error {
-	if err := c.Await(ctx); err != nil {
-		return err
-	}
-	for _, node := range c.Nodes {
-		client, err := dialNode(node, false)
-		if err != nil {
-			return err
-		}
-		err = client.Do(ctx, client.B().Flushall().Build()).Error()
-		client.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // dialNode connects to one server, also of a cluster, which it then asks as a

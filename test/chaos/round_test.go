@@ -46,18 +46,24 @@ type round struct {
 	random *rand.Rand // of the test's own goroutine
 	dir    string
 
-	nodes   []*servers.Redis // one, or those of a cluster
-	cluster *servers.RedisCluster
-	client  rueidis.Client // ours
-	name    string         // of the database
-	db      *sql.DB        // past the proxies
-	relay   *sink.Sink
-	peers   []*peer
-	load    *load
+	nodes     []*servers.Redis // one, those of a cluster, or a master and its replicas
+	cluster   *servers.RedisCluster
+	sentinels *servers.Sentinels
+	redisURL  string         // by which commands reach it
+	client    rueidis.Client // ours
+	name      string         // of the database
+	promote   func()         // has the replica of the database take its place
+	db        *sql.DB        // past the proxies
+	relay     *sink.Sink
+	peers     []*peer
+	load      *load
 
 	// What may be lost: what was accepted between the two. They are set by faults
 	// that put Redis back.
 	lossFrom, lossTo time.Time
+
+	windows []*window // in which masters were lost that replicas had not caught up with
+	doubled int       // mails that left twice because their attempts were in such a window
 
 	// Large contents may be lost of what was accepted between these two: they are in
 	// the database alone, which was put back.
@@ -81,8 +87,8 @@ type round struct {
 type peer struct {
 	*program
 	config    string
-	redis     *proxy.Proxy // nil on a cluster
-	base      *proxy.Proxy // nil with SQLite
+	redis     *proxy.Proxy // nil but with one Redis
+	base      *proxy.Proxy // nil but with one server
 	at        string       // its URL, guarded by load.mu
 	redisUser string       // on a cluster, where it is cut off by it
 }
@@ -92,25 +98,15 @@ func newRound(t *recorder, g *rig, p plan, random *rand.Rand) *round {
 	ctx, cancel := context.WithTimeout(t.Context(), roundWithin)
 	t.Cleanup(cancel)
 	r := &round{plan: p, t: t, ctx: ctx, rig: g, random: random, dir: t.TempDir(), name: fmt.Sprintf("r%d", p.seed)}
-	if p.clustered {
-		r.cluster = g.needCluster(t.T)
-		r.nodes = r.cluster.Nodes
-		if err := emptyCluster(ctx, r.cluster); err != nil {
-			t.Fatal(err)
-		}
+	r.startRedis()
+	var address, url string
+	if p.kind.standby {
+		r.db, url = r.startPair()
 	} else {
-		one, err := servers.StartRedis(ctx, servers.RedisOptions{Dir: filepath.Join(r.dir, "redis"), Listen: "tcp", Extra: roundRedis})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = one.Kill() })
-		r.nodes = []*servers.Redis{one}
+		r.db, address, url = g.connect(t.T, p.base, r.name)
 	}
-	r.dial()
-	db, address, url := g.connect(t.T, p.base, r.name)
-	r.db = db
 	if p.kind.table {
-		_, err := db.ExecContext(ctx, "CREATE TABLE target (ref VARCHAR(32) NOT NULL)") // no key: what is doubled is seen
+		_, err := r.db.ExecContext(ctx, "CREATE TABLE target (ref VARCHAR(32) NOT NULL)") // no key: what is doubled is seen
 		r.do(err)
 	}
 	t.Cleanup(r.dropDatabase)
@@ -124,17 +120,6 @@ func newRound(t *recorder, g *rig, p plan, random *rand.Rand) *round {
 		r.addPeer(i, address, url)
 	}
 	return r
-}
-
-// dial connects our own client.
-func (r *round) dial() {
-	r.t.Helper()
-	var err error
-	if r.client, err = dialNode(r.nodes[0], r.clustered); err != nil {
-		r.t.Fatal(err)
-	}
-	client := r.client
-	r.t.Cleanup(client.Close)
 }
 
 // receiver is how the relay takes mail: slowly, or at once.
@@ -158,12 +143,13 @@ func (r *round) receiver(seed uint64) func(sink.At) sink.Act {
 func (r *round) addPeer(i int, address, url string) {
 	r.t.Helper()
 	p := &peer{config: filepath.Join(r.dir, fmt.Sprintf("sluice%d.yaml", i))}
-	redis := ""
-	if r.clustered {
+	redis := r.redisURL
+	switch {
+	case r.clustered():
 		p.redisUser = fmt.Sprintf("process%d", i)
 		r.allow(p, true, r.nodes...)
-		redis = fmt.Sprintf("redis://%s:secret@%s", p.redisUser, r.nodes[0].Addr())
-	} else {
+		redis = fmt.Sprintf("redis://%s:secret@%s", p.redisUser, r.seeds())
+	case r.redis == onOne:
 		p.redis = r.proxy(r.nodes[0].Addr())
 		redis = "redis://" + p.redis.Addr()
 	}
@@ -181,6 +167,7 @@ redis: %s
 database: %s
 data: %s
 partitions: %d
+store_writers: %d
 event_time: {past_days: 0}
 root_key: %s
 sending: "on"
@@ -191,7 +178,7 @@ routes:
   relay: {smtp: {url: 'smtp://%s', plain: true, connections: 2, window: 8}}
 lists:
   q_events: {}
-%s%s`, redis, url, filepath.Join(r.dir, fmt.Sprint("data", i)), roundPartitions, httpRoot, r.relay.Addr(), table, r.kind.config)
+%s%s`, redis, url, filepath.Join(r.dir, fmt.Sprint("data", i)), roundPartitions, r.writers, httpRoot, r.relay.Addr(), table, r.kind.config)
 	if err := os.WriteFile(p.config, []byte(text), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
@@ -311,7 +298,7 @@ func (r *round) amounts() string {
 	for _, state := range slices.Sorted(maps.Keys(r.states)) {
 		text += fmt.Sprintf(" %s=%d", state, r.states[state])
 	}
-	return text
+	return text + r.lostAmounts()
 }
 
 // keepLogs keeps the logs of the processes of a round that has failed.
@@ -453,7 +440,7 @@ func (r *round) applied(redis *flow.Redis) bool {
 
 // dropDatabase removes what the round has stored.
 func (r *round) dropDatabase() {
-	if r.base != onMariaDB || r.t.Failed() {
+	if r.base != onMariaDB && r.base != onGalera || r.t.Failed() || r.kind.standby {
 		return // PostgreSQL does it only without sessions; its files are small
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

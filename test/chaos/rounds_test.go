@@ -15,6 +15,9 @@ var (
 	roundsFile = flag.String("rounds-file", "", "where TestRounds notes each round that has ended, a line each; it goes on after those that are there")
 	atOnce     = flag.Int("at-once", 1, "how many rounds run side by side")
 	onlyKind   = flag.String("kind", "", "TestRounds makes rounds of this kind only")
+	onRedis    = flag.String("redis", "", "TestRounds makes its rounds on this: one, cluster, replicas (a cluster with them) or sentinel; empty: the seed chooses one or cluster")
+	onBase     = flag.String("base", "", "TestRounds makes its rounds on this database: mariadb, postgres, sqlite or galera; empty: the seed chooses one of the first three")
+	onWriters  = flag.Int("writers", 0, "with how many writers (store_writers) TestRounds has each process store; 0: the seed chooses 1 or 3")
 	onBinary   = flag.String("binary", "", "a program to try in place of one that is built from here")
 )
 
@@ -26,9 +29,10 @@ type plan struct {
 	seed      uint64
 	kind      kind
 	processes int
-	clustered bool
+	redis     string
 	base      string
 	slow      bool // the receiver takes its time
+	writers   int  // of the store, in each process
 }
 
 // kind is a kind of fault.
@@ -56,14 +60,21 @@ type kind struct {
 
 	// losesRedis: Redis goes back, and what it had not received is lost.
 	losesRedis bool
+
+	// waits: what was accepted is in a replica, and nothing may be lost.
+	waits bool
+
+	// standby: the database has a replica, which is promoted.
+	standby bool
 }
 
 // planOf derives a round from its seed: the kinds take turns, but for one that is named.
 func planOf(seed uint64, name string) (plan, *rand.Rand) {
 	random := rand.New(rand.NewPCG(seed, 3))
-	all := kinds()
+	all := kindsHere()
 	p := plan{seed: seed, kind: all[seed%uint64(len(all))]}
 	if name != "" {
+		all = allKinds()
 		i := slices.IndexFunc(all, func(k kind) bool { return k.name == name })
 		if i < 0 {
 			panic("there is no kind " + name)
@@ -71,9 +82,22 @@ func planOf(seed uint64, name string) (plan, *rand.Rand) {
 		p.kind = all[i]
 	}
 	p.processes = []int{1, 3, 3}[random.IntN(3)]
-	p.clustered = random.IntN(2) == 0
+	p.redis = []string{onCluster, onOne}[random.IntN(2)]
 	p.base = []string{onMariaDB, onPostgres, onSQLite}[random.IntN(3)]
 	p.slow = random.IntN(2) == 0
+	p.writers = *onWriters
+	if p.writers == 0 { // by numbers of its own: what else a seed says stays as it is
+		p.writers = []int{1, 3}[rand.New(rand.NewPCG(seed, 4)).IntN(2)]
+	}
+	if *onRedis != "" {
+		p.redis = *onRedis
+	}
+	if *onBase != "" {
+		p.base = *onBase
+	}
+	if p.base == onSQLite && *onBase != "" {
+		p.processes = 1
+	}
 	if p.processes > 1 && p.base == onSQLite { // it takes one process only
 		p.base = []string{onMariaDB, onPostgres}[random.IntN(2)]
 	}
@@ -87,19 +111,26 @@ func (p *plan) String() string { return p.kind.name + " " + p.setUp() }
 
 // setUp says what a round is made on.
 func (p *plan) setUp() string {
-	redis, receiver := "one", "fast"
-	if p.clustered {
-		redis = "cluster"
-	}
+	receiver := "fast"
 	if p.slow {
 		receiver = "slow"
 	}
-	return fmt.Sprintf("processes=%d redis=%s base=%s receiver=%s", p.processes, redis, p.base, receiver)
+	return fmt.Sprintf("processes=%d writers=%d redis=%s base=%s receiver=%s", p.processes, p.writers, p.redis, p.base, receiver)
 }
 
 // command repeats the round, also when there are more kinds to take turns.
 func (p *plan) command() string {
-	return fmt.Sprintf("go test ./chaos -count=1 -run 'TestRounds$' -args -seed=%d -kind=%s", p.seed, p.kind.name)
+	text := fmt.Sprintf("go test ./chaos -count=1 -run 'TestRounds$' -args -seed=%d -kind=%s", p.seed, p.kind.name)
+	if *onRedis != "" {
+		text += " -redis=" + *onRedis
+	}
+	if *onBase != "" {
+		text += " -base=" + *onBase
+	}
+	if *onWriters != 0 {
+		text += fmt.Sprintf(" -writers=%d", *onWriters)
+	}
+	return text
 }
 
 // TestRounds makes rounds of faults: each starts processes and servers, loads

@@ -189,6 +189,9 @@ func (w *world) checkSent(m *mailers, relay *sink.Sink) {
 			w.t.Errorf("%d sends are %s, the totals say %d", n, state, added)
 		}
 	}
+	if added := w.highest("SELECT SUM(count) FROM reactions WHERE kind = 'sent'"); added != int64(states["sent"]) {
+		w.t.Errorf("%d sends are sent, %d are counted", states["sent"], added)
+	}
 	// Mail in doubt keeps its content, until an operator decides.
 	if left := w.highest("SELECT COUNT(*) FROM bodies WHERE message NOT IN (SELECT message FROM sends WHERE state = 'in_doubt')"); left != 0 {
 		w.t.Errorf("%d contents are left", left)

@@ -89,7 +89,7 @@ func TestUpgrade(t *testing.T) {
 	for _, base := range []string{onMariaDB, onPostgres} {
 		t.Run(base, func(t *testing.T) {
 			p, random := planOf(1, *onlyKind)
-			p.kind, p.processes, p.clustered, p.base, p.slow = upgrading, 3, base == onPostgres, base, false
+			p.kind, p.processes, p.redis, p.base, p.slow = upgrading, 3, map[string]string{onPostgres: onCluster, onMariaDB: onOne}[base], base, false
 			r := newRound(&recorder{T: t}, newRig(t, 0), p, random)
 			for _, p := range r.peers {
 				r.startOf(older, p, nil)

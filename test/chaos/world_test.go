@@ -60,8 +60,9 @@ const (
 	// settleWithin bounds every wait for the program to get over a fault.
 	settleWithin = 60 * time.Second
 
-	// pushed in one go, by each push
-	pushElements = 200
+	// pushElements are pushed in one go, by each push. They are two pages of a list: how
+	// often a step is met depends on the pushes, how much all compute on the elements.
+	pushElements = 100
 
 	// pushEvery is the pause between pushes. Elements that pile up while no
 	// program is at work must be stored before a test goes on.
@@ -487,7 +488,7 @@ func (w *world) checkElements() {
 func (w *world) eventually(what string, ok func() bool) {
 	w.t.Helper()
 	const cursors = "SELECT COALESCE(SUM(pos_major % 1000000007), 0) + COALESCE(SUM(pos_minor), 0) FROM cursors"
-	moved, stand := time.Now(), int64(-1)
+	began, moved, stand := time.Now(), time.Now(), int64(-1)
 	for {
 		asked := time.Now()
 		if ok() {
@@ -500,7 +501,8 @@ func (w *world) eventually(what string, ok func() bool) {
 			w.t.Fatalf("waited %s in vain until %s; pushed %d, target %d, events %d", settleWithin, what, w.readPushed(),
 				w.highest("SELECT COUNT(*) FROM target"), w.highest("SELECT COUNT(*) FROM events"))
 		}
-		<-time.After(max(20*time.Millisecond, time.Since(asked))) // looking must not be what keeps it from getting there
+		seldom := min(100*time.Millisecond, time.Since(began)/20)
+		<-time.After(max(20*time.Millisecond, seldom, time.Since(asked))) // looking must not be what keeps it from getting there
 	}
 }
 

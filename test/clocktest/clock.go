@@ -1,5 +1,5 @@
 // Package clocktest is a clock for tests: it stands still until a test moves
-// it.
+// it. Rest is for what only the real one brings.
 package clocktest
 
 import (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,6 +15,7 @@ type conn struct {
 	stall  gate
 	ctx    context.Context // ends when the connection is cut or over
 	cancel context.CancelFunc
+	asked  atomic.Bool // the client has sent something since the server has
 
 	mu     sync.Mutex
 	server net.Conn // nil until dialled
@@ -101,6 +103,9 @@ func (c *conn) pump(d Direction, from, to net.Conn) {
 	watches := make(map[*Armed]*watch)
 	for {
 		n, err := from.Read(buf)
+		if n > 0 {
+			c.turn(d)
+		}
 		if n > 0 && !c.forward(d, to, buf[:n], watches) {
 			c.close()
 			return
@@ -112,6 +117,15 @@ func (c *conn) pump(d Direction, from, to net.Conn) {
 			c.close()
 			return
 		}
+	}
+}
+
+// turn counts a round trip when the server says something after the client.
+func (c *conn) turn(d Direction) {
+	if d == ToServer {
+		c.asked.Store(true)
+	} else if c.asked.Swap(false) {
+		c.proxy.turns.Add(1)
 	}
 }
 

@@ -41,6 +41,7 @@ type Proxy struct {
 	running  sync.WaitGroup
 	refuse   atomic.Bool
 	delay    atomic.Int64 // nanoseconds
+	turns    atomic.Int64
 	stall    gate
 
 	mu              sync.Mutex
@@ -148,6 +149,10 @@ func (p *Proxy) Arm(r Rule) (*Armed, error) {
 	p.rules = append(rules, a)
 	return a, nil
 }
+
+// Turns returns how many round trips there were so far, over all connections: how often a
+// server has said something after its client had.
+func (p *Proxy) Turns() int64 { return p.turns.Load() }
 
 // Connections returns how many connections are open now.
 func (p *Proxy) Connections() int { return len(p.list()) }

@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
-
-	"sluice/lib/child"
 )
 
 const (
@@ -21,8 +20,8 @@ const (
 	// clusterLook is how often the nodes are asked whether they do.
 	clusterLook = 20 * time.Millisecond
 
-	// clusterNodeTimeout is after how long a silent node is taken for failed.
-	// There are no replicas, so nothing but the answers of the others changes.
+	// clusterNodeTimeout is after how long a silent node is taken for failed, and its
+	// replica, if it has one, asks to be promoted.
 	clusterNodeTimeout = 2 * time.Second
 
 	// redisDialWithin bounds one question to a node.
@@ -37,9 +36,11 @@ type ClusterOptions struct {
 	// Dir holds a directory for each node. Required.
 	Dir string
 
-	// Masters is the number of nodes that share the slots evenly. There are no
-	// replicas.
+	// Masters is the number of nodes that share the slots evenly.
 	Masters int
+
+	// Replicas is the number of replicas of each master.
+	Replicas int
 
 	// Apart is a key whose slot has a node of its own, beside the Masters; empty:
 	// there is none.
@@ -51,7 +52,8 @@ type ClusterOptions struct {
 
 // RedisCluster is a private Redis Cluster on 127.0.0.1.
 type RedisCluster struct {
-	// Nodes are the servers: the masters, and last the one with the slot apart.
+	// Nodes are the servers: the masters, the one with the slot apart, and the
+	// replicas of each in that order.
 	Nodes []*Redis
 }
 
@@ -63,7 +65,7 @@ func StartRedisCluster(ctx context.Context, opt ClusterOptions) (*RedisCluster, 
 	if opt.Apart != "" {
 		count++
 	}
-	for i := range count {
+	for i := range count * (1 + opt.Replicas) {
 		r, err := startNode(ctx, filepath.Join(opt.Dir, "node"+strconv.Itoa(i)), opt.Extra)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("start redis cluster: %w", err), c.Close())
@@ -107,11 +109,15 @@ func (c *RedisCluster) join(ctx context.Context, opt ClusterOptions) error {
 			return fmt.Errorf("read the slot of %s: %w", opt.Apart, err)
 		}
 	}
+	count := len(c.Nodes) / (1 + opt.Replicas)
 	for i, node := range c.Nodes {
 		if _, err := say(node, "CLUSTER SET-CONFIG-EPOCH "+strconv.Itoa(i+1)); err != nil {
 			return err
 		}
 		for _, span := range slots(opt.Masters, i, apart) {
+			if i >= count {
+				break // a replica
+			}
 			if _, err := say(node, fmt.Sprintf("CLUSTER ADDSLOTSRANGE %d %d", span[0], span[1])); err != nil {
 				return err
 			}
@@ -126,7 +132,170 @@ func (c *RedisCluster) join(ctx context.Context, opt ClusterOptions) error {
 			}
 		}
 	}
-	return c.Await(ctx)
+	if err := c.Await(ctx); err != nil {
+		return err
+	}
+	return c.replicate(ctx, count)
+}
+
+// replicate makes the nodes behind the masters their replicas, and returns when they
+// have all of their data.
+func (c *RedisCluster) replicate(ctx context.Context, masters int) error {
+	for i, node := range c.Nodes[masters:] {
+		id, err := say(c.Nodes[i/((len(c.Nodes)-masters)/masters)], "CLUSTER MYID")
+		if err != nil {
+			return err
+		}
+		if _, err := say(node, "CLUSTER REPLICATE "+id[0]); err != nil {
+			return err
+		}
+	}
+	return c.AwaitReplicas(ctx)
+}
+
+// AwaitReplicas returns when every node that is a replica follows its master.
+func (c *RedisCluster) AwaitReplicas(ctx context.Context) error {
+	return awaitEach(ctx, c.Nodes, func(node *Redis) bool {
+		info, err := say(node, "INFO replication")
+		text := strings.Join(info, "\n")
+		return err == nil && (strings.Contains(text, "role:master") || strings.Contains(text, "master_link_status:up"))
+	})
+}
+
+// awaitEach returns when all of some servers are in a state.
+func awaitEach(ctx context.Context, nodes []*Redis, reached func(*Redis) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, clusterReadyWithin)
+	defer cancel()
+	for _, node := range nodes {
+		for !reached(node) {
+			select {
+			case <-time.After(clusterLook):
+			case <-ctx.Done():
+				return fmt.Errorf("wait for %s: %w", node.Addr(), ctx.Err())
+			}
+		}
+	}
+	return nil
+}
+
+// SlotOf returns the slot of a key.
+func (c *RedisCluster) SlotOf(key string) (int, error) {
+	for _, node := range c.Nodes {
+		if slot, err := say(node, "CLUSTER KEYSLOT "+key); err == nil {
+			return strconv.Atoi(strings.TrimPrefix(slot[0], ":"))
+		}
+	}
+	return 0, errors.New("no node answers")
+}
+
+// MasterOf returns the living node that is the master of a slot; nil: there is none.
+func (c *RedisCluster) MasterOf(slot int) *Redis {
+	for _, node := range c.Nodes {
+		lines, err := say(node, "CLUSTER NODES")
+		if err != nil {
+			continue
+		}
+		for _, line := range lines {
+			words := strings.Fields(line)
+			if len(words) > 8 && strings.Contains(words[2], "myself,master") && has(words[8:], slot) {
+				return node
+			}
+		}
+	}
+	return nil
+}
+
+// ReplicaOf returns a node that is a replica of a master; nil: there is none.
+func (c *RedisCluster) ReplicaOf(master *Redis) *Redis {
+	for _, node := range c.Nodes {
+		info, err := say(node, "INFO replication")
+		text := strings.Join(info, "\n") + "\n"
+		if err == nil && strings.Contains(text, "role:slave\n") && strings.Contains(text, "master_port:"+strconv.Itoa(master.port)+"\n") {
+			return node
+		}
+	}
+	return nil
+}
+
+// Promote has a replica take its master's place, which hands over all that it has.
+func (c *RedisCluster) Promote(replica *Redis) error {
+	_, err := say(replica, "CLUSTER FAILOVER")
+	return err
+}
+
+// has reports whether words of CLUSTER NODES name a slot.
+func has(words []string, slot int) bool {
+	for _, word := range words {
+		from, to, ok := strings.Cut(word, "-")
+		if !ok {
+			to = from
+		}
+		a, err1 := strconv.Atoi(from)
+		b, err2 := strconv.Atoi(to)
+		if err1 == nil && err2 == nil && a <= slot && slot <= b {
+			return true
+		}
+	}
+	return false
+}
+
+// BeginMove begins to move a slot from one master to another, and moves half of its
+// keys. EndMove does the rest.
+func (c *RedisCluster) BeginMove(slot int, from, to *Redis) error {
+	ids := make([]string, 2)
+	for i, node := range []*Redis{from, to} {
+		id, err := say(node, "CLUSTER MYID")
+		if err != nil {
+			return err
+		}
+		ids[i] = id[0]
+	}
+	if _, err := say(to, fmt.Sprintf("CLUSTER SETSLOT %d IMPORTING %s", slot, ids[0])); err != nil {
+		return err
+	}
+	if _, err := say(from, fmt.Sprintf("CLUSTER SETSLOT %d MIGRATING %s", slot, ids[1])); err != nil {
+		return err
+	}
+	keys, err := say(from, fmt.Sprintf("CLUSTER GETKEYSINSLOT %d 1000", slot))
+	if err != nil {
+		return err
+	}
+	return moveKeys(from, to, keys[:len(keys)/2])
+}
+
+// EndMove moves the rest of a slot, and tells all masters.
+func (c *RedisCluster) EndMove(slot int, from, to *Redis) error {
+	id, err := say(to, "CLUSTER MYID")
+	if err != nil {
+		return err
+	}
+	for { // what was written meanwhile is there as well
+		keys, err := say(from, fmt.Sprintf("CLUSTER GETKEYSINSLOT %d 1000", slot))
+		if err != nil {
+			return err
+		}
+		if len(keys) == 0 {
+			break
+		}
+		if err := moveKeys(from, to, keys); err != nil {
+			return err
+		}
+	}
+	for _, node := range append([]*Redis{to, from}, c.Nodes...) {
+		if _, err := say(node, fmt.Sprintf("CLUSTER SETSLOT %d NODE %s", slot, id[0])); err != nil && !strings.Contains(err.Error(), "only with masters") {
+			return err
+		}
+	}
+	return nil
+}
+
+func moveKeys(from, to *Redis, keys []string) error {
+	for _, key := range keys {
+		if _, err := say(from, fmt.Sprintf("MIGRATE 127.0.0.1 %d %q 0 5000", to.port, key)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // slots are the spans of slots of a node: one of the masters, or the node of
@@ -184,28 +353,57 @@ func (c *RedisCluster) Close() error {
 
 // say sends a server one inline command through its socket and returns the lines of
 // the answer, without the lengths.
-func say(r *Redis, command string) ([]string, error) {
-	conn, err := child.DialSocket(r.Socket(), redisDialWithin)
+func say(r *Redis, command string) ([]string, error) { return inquire("unix", r.Socket(), command) }
+
+func inquire(network, address, command string) ([]string, error) {
+	conn, err := net.DialTimeout(network, address, redisDialWithin)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	if _, err := io.WriteString(conn, command+"\r\nQUIT\r\n"); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(redisDialWithin)); err != nil {
 		return nil, err
 	}
-	all, err := io.ReadAll(bufio.NewReader(io.LimitReader(conn, 64<<10)))
-	if err != nil {
-		return nil, fmt.Errorf("read the answer to %s: %w", command, err)
+	if _, err := io.WriteString(conn, command+"\r\n"); err != nil {
+		return nil, err
 	}
-	var lines []string
-	for line := range strings.Lines(strings.TrimSuffix(string(all), "+OK\r\n")) {
-		line = strings.TrimRight(line, "\r\n")
-		switch {
-		case strings.HasPrefix(line, "-"):
-			return nil, fmt.Errorf("%s: %s", command, line[1:])
-		case line != "" && line[0] != '$' && line[0] != '*':
-			lines = append(lines, line)
-		}
+	lines, err := answered(bufio.NewReader(io.LimitReader(conn, 256<<10)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", command, err)
 	}
 	return lines, nil
+}
+
+// answered reads one answer: a line, a text of several lines, or a list of answers.
+// https://redis.io/docs/latest/develop/reference/protocol-spec/
+func answered(in *bufio.Reader) (lines []string, err error) {
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	line = strings.TrimRight(line, "\r\n")
+	n, _ := strconv.Atoi(line[min(1, len(line)):])
+	switch {
+	case strings.HasPrefix(line, "-"):
+		return nil, errors.New(line[1:])
+	case strings.HasPrefix(line, "*"):
+		for range n {
+			more, err := answered(in)
+			if err != nil {
+				return nil, err
+			}
+			lines = append(lines, more...)
+		}
+		return lines, nil
+	case strings.HasPrefix(line, "$") && n >= 0:
+		text := make([]byte, n+len("\r\n"))
+		if _, err := io.ReadFull(in, text); err != nil {
+			return nil, err
+		}
+		for part := range strings.Lines(string(text[:n])) {
+			lines = append(lines, strings.TrimRight(part, "\r\n"))
+		}
+		return lines, nil
+	}
+	return []string{line}, nil
 }

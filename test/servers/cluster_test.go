@@ -3,6 +3,7 @@ package servers
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // A cluster serves all slots, and the one apart has a node of its own.
@@ -38,5 +39,74 @@ func TestRedisCluster(t *testing.T) {
 	}
 	if err := c.Await(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// The replicas follow, one takes a killed master's place, and a slot moves.
+func TestRedisClusterOfSix(t *testing.T) {
+	t.Parallel()
+	c, err := StartRedisCluster(t.Context(), ClusterOptions{Dir: t.TempDir(), Masters: 3, Replicas: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	slot, err := c.SlotOf("{members}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := c.MasterOf(slot)
+	to := c.Nodes[0]
+	if to == from {
+		to = c.Nodes[1]
+	}
+	if _, err := say(from, "SET {members}:x 1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.BeginMove(slot, from, to); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.EndMove(slot, from, to); err != nil {
+		t.Fatal(err)
+	}
+	if now := c.MasterOf(slot); now != to {
+		t.Fatal("the slot has not moved")
+	}
+	if answer, err := say(to, "WAIT 1 60000"); err != nil || answer[0] == "0" { // what a replica lacks it cannot have
+		t.Fatalf("no replica has what the slot had: %q, %v", answer, err)
+	}
+	if err := to.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, func() bool { return c.MasterOf(slot) != nil })
+	if value, err := say(c.MasterOf(slot), "GET {members}:x"); err != nil || value[0] != "1" {
+		t.Errorf("the promoted replica has %q, %v", value, err)
+	}
+}
+
+// A replica takes a killed master's place.
+func TestSentinels(t *testing.T) {
+	t.Parallel()
+	s, err := StartSentinels(t.Context(), SentinelOptions{Dir: t.TempDir(), Replicas: 1, Sentinels: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	if s.Master() != s.Servers[0] {
+		t.Fatal("the first server is not the master")
+	}
+	if err := s.Servers[0].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, func() bool { return s.Master() == s.Servers[1] })
+}
+
+func await(t *testing.T, reached func() bool) {
+	t.Helper()
+	for !reached() {
+		select {
+		case <-time.After(clusterLook):
+		case <-t.Context().Done():
+			t.Fatal("the test ended first")
+		}
 	}
 }

@@ -26,7 +26,8 @@ const (
 	// recovery of a killed server's log included.
 	postgresReadyWithin = 2 * time.Minute
 
-	// postgresInstallWithin bounds initdb, which takes a second or two.
+	// postgresInstallWithin bounds initdb, which takes a second or two. It runs
+	// once: other servers begin with a copy.
 	postgresInstallWithin = 2 * time.Minute
 
 	// postgresStopPatience is how long PostgreSQL may take to end after SIGINT.
@@ -62,6 +63,8 @@ type PostgresOptions struct {
 	// Extra are further arguments, such as "-c", "shared_buffers=1GB". They
 	// come last, and so win.
 	Extra []string
+
+	from string // how a standby reaches its primary; empty: it is none
 }
 
 // Postgres is a private PostgreSQL server: durable as PostgreSQL is by default,
@@ -152,8 +155,24 @@ func (p *Postgres) prepare(ctx context.Context, lock *os.File) error {
 	if err := os.RemoveAll(fresh); err != nil {
 		return err
 	}
-	args := []string{"--pgdata=" + fresh, "--username=" + postgresUser, "--auth=trust", "--encoding=UTF8", "--no-locale"}
-	if err := p.install(ctx, lock, "initialise the cluster", filepath.Join(p.bin, "initdb"), args, postgresInstallWithin); err != nil {
+	if p.opt.from != "" {
+		if err := p.copyFrom(ctx, lock, fresh); err != nil {
+			return err
+		}
+		return os.Rename(fresh, p.data())
+	}
+	args := []string{"--username=" + postgresUser, "--auth=trust", "--encoding=UTF8", "--no-locale"}
+	template, err := templateOf(filepath.Join(p.bin, "postgres"), args)
+	if err != nil {
+		return err
+	}
+	install := func() error {
+		return p.install(ctx, lock, "initialise the cluster", filepath.Join(p.bin, "initdb"), append(args, "--pgdata="+fresh), postgresInstallWithin)
+	}
+	if err := filled(template, fresh, install); err != nil {
+		return err
+	}
+	if err := errors.Join(os.Chmod(fresh, 0o700), p.account.own(fresh)); err != nil { // it refuses a directory that others can read
 		return err
 	}
 	return os.Rename(fresh, p.data())

@@ -109,7 +109,9 @@ func (c *conn) ask(step Step) (Act, error) {
 	return act, c.begin(act)
 }
 
-func (c *conn) fault(step Step) Act { return c.sink.opt.Fault(At{step, c.number, c.mails - 1}) }
+func (c *conn) fault(step Step) Act {
+	return c.sink.opt.Fault(At{step, c.number, c.mails - 1, c.env.To})
+}
 
 // begin does what comes before the step: an error ends the session.
 func (c *conn) begin(act Act) error {

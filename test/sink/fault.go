@@ -28,8 +28,9 @@ func (s Step) String() string {
 // At says where a session is.
 type At struct {
 	Step       Step
-	Connection int // of the sink, from 0
-	Message    int // how many MAIL commands the connection had before this one's; -1: none yet
+	Connection int      // of the sink, from 0
+	Message    int      // how many MAIL commands the connection had before this one's; -1: none yet
+	To         []string // the recipients so far; not to be kept
 }
 
 // Cut says when a connection is cut.

@@ -114,7 +114,7 @@ func testMigrateFrom1(t *testing.T, f *fixture) {
 	f.start(t)
 	f.apply(t, store.Effect{}, 0, 0)
 	for _, statement := range []string{
-		"DROP VIEW IF EXISTS events_readable", "DROP TABLE events", "DROP TABLE dead_letters", "DROP TABLE dead_chunks", "DROP TABLE sends",
+		"DROP VIEW IF EXISTS events_readable", "DROP TABLE events", "DROP TABLE dead_letters", "DROP TABLE dead_chunks", "DROP TABLE sends", "DROP TABLE audit_log",
 		"DELETE FROM schema_version WHERE version > 1",
 	} {
 		f.Exec(t, statement)

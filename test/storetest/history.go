@@ -74,8 +74,15 @@ func placeOf(part, n int) sluice.Place {
 	return sluice.Place{Partition: part, Position: sluice.Position{Major: 1 << 42, Minor: uint64(n)}, Index: n}
 }
 
+func answered(click bool) mail.ReactionKind {
+	if click {
+		return mail.ReactionClicked
+	}
+	return mail.ReactionOpened
+}
+
 func reaction(n int, click bool, place sluice.Place) mail.Reaction {
-	return mail.Reaction{SendKey: mail.SendKey{Message: messageID(n)}, Click: click, TimeMillis: sendTime + int64(place.Index), Place: place}
+	return mail.Reaction{SendKey: mail.SendKey{Message: messageID(n)}, Kind: answered(click), TimeMillis: sendTime + int64(place.Index), Place: place}
 }
 
 // testMailFacts: what happens to mail is a fact of its user, at the user's home: at the
@@ -125,13 +132,13 @@ func testMailFacts(t *testing.T, f *fixture) {
 	want(t, "facts in all", len(m.facts(t)), 4)
 
 	// Each is counted once, at the step of its journey.
-	m.wantMailCounts(t, "hello/clicked 1", "hello/opened 2", "hello/sent 6", "other/opened 1", "other/sent 1")
+	m.wantMailCounts(t, "hello/clicked 1", "hello/clicked_raw 1", "hello/opened 2", "hello/opened_raw 2", "hello/sent 6", "other/opened 1", "other/opened_raw 1", "other/sent 1")
 
 	// Numbers of forwards are above all that the logs know, and go on from there.
 	last := int64(1) << 62
 	for i, above := range []map[int]int64{{6: last}, nil} {
 		m.react(t, store.Effect{Reactions: []mail.Reaction{reaction(2, true, placeOf(6, 2+i)), reaction(2, true, placeOf(6, 4+i))}, Forwarded: above})
-		rows, err := m.store.(user.Store).Forwards(m.ctx, 6, 100)
+		rows, err := m.store.(user.Store).Forwards(m.ctx, 6, 0, 100)
 		must(t, err)
 		want(t, "forwards", len(rows), 2)
 		for _, r := range rows {
@@ -141,6 +148,81 @@ func testMailFacts(t *testing.T, f *fixture) {
 			last = r.ID
 		}
 		must(t, m.store.(user.Store).Forwarded(m.ctx, 6, 3, last))
+	}
+}
+
+// testPeopleAndMachines: what a machine does sets the columns of anybody, and a person
+// those of people. A click of our own pages is a person's when no other speaks against
+// it within ten seconds.
+func testPeopleAndMachines(t *testing.T, f *fixture) {
+	m := newMailing(t, f)
+	names := &journey.Names{}
+	names.AddMail(journey.MailOpened, journey.MailOf{Journey: "welcome", Step: "hello"})
+	names.AddMail(journey.MailClicked, journey.MailOf{Journey: "welcome", Step: "hello"})
+	sends := []mail.StoredSend{mailTo(0, m.here, "hello", ""), mailTo(1, m.here, "hello", ""), mailTo(2, m.here, "hello", ""), mailTo(3, m.here, "hello", "")}
+	var outcomes []mail.StoredOutcome
+	for i := range sends[:3] { // the last one is not sent yet
+		outcomes = append(outcomes, anOutcome(&sends[i], mail.SendWaiting, mail.SendSent, 1))
+	}
+	f.record(t, sends, outcomes, len(sends))
+	const hour = 3_600_000
+	seen := func(n, index int, change func(*mail.Reaction)) mail.Reaction {
+		r := reaction(n, true, placeOf(3, index))
+		r.Own, r.TimeMillis = true, sendTime+hour+int64(index)*100
+		change(&r)
+		return r
+	}
+	link := func(n int) func(*mail.Reaction) { return func(r *mail.Reaction) { r.Link = n } }
+	judged := func(r *mail.Reaction) { r.Judged = true }
+	open := func(r *mail.Reaction) { r.Kind = mail.ReactionOpened }
+	machine := func(r *mail.Reaction) { r.Machine, r.Kind = true, mail.ReactionOpened }
+	early := func(r *mail.Reaction) { r.Kind, r.TimeMillis = mail.ReactionOpened, sendTime+1000+1999 }
+
+	// Opens, by a machine, a second after it was sent, before it was sent, by a person.
+	want(t, "forwarded", m.react(t, store.Effect{MailNames: names, Reactions: []mail.Reaction{seen(0, 1, machine), seen(1, 2, early), seen(3, 3, open), seen(0, 4, open)}}), 0)
+	m.wantHuman(t, sends[0], hour+100, hour+400, 0, 0)
+	m.wantHuman(t, sends[1], 1000+1999, 0, 0, 0)
+	m.wantHuman(t, sends[3], hour+300, 0, 0, 0)
+	wantAll(t, "facts of opens", m.facts(t), "3/1 opened welcome/hello  00")
+
+	// One that lands in the log of another partition is judged in that of its send.
+	elsewhere := seen(2, 1, link(7))
+	elsewhere.Place = placeOf(6, 1)
+	want(t, "forwarded", m.react(t, store.Effect{MailNames: names, Reactions: []mail.Reaction{elsewhere}}), 1)
+	m.wantForwards(t, "6>3 event clicked "+sends[2].ID()+`","own":true,"link":7`)
+	m.wantHuman(t, sends[2], 0, 0, 0, 0)
+
+	// A person clicks one link; a filter all links of another mail, and 200 ms apart.
+	want(t, "forwarded", m.react(t, store.Effect{MailNames: names, Reactions: []mail.Reaction{seen(0, 5, link(1)), seen(1, 6, link(1))}}), 2)
+	want(t, "forwarded", m.react(t, store.Effect{MailNames: names, Reactions: []mail.Reaction{seen(1, 8, link(2))}}), 1)
+	own := func(n, link int, first string) string {
+		return fmt.Sprintf(`3>3 event clicked %s","judged":true,"link":%d%s`, sends[n].ID(), link, first)
+	}
+	const isFirst = `,"first":true`
+	early3, err := m.store.(user.Store).Forwards(m.ctx, 3, 1, 100)
+	must(t, err)
+	want(t, "clicks that are judged before their time", len(early3), 0)
+	m.wantForwards(t, own(0, 1, isFirst), own(1, 1, isFirst), own(1, 2, ""))
+	m.wantHuman(t, sends[0], hour+100, hour+400, hour+500, 0)
+	want(t, "forwarded", m.react(t, store.Effect{MailNames: names, Reactions: []mail.Reaction{seen(0, 5, judged), seen(1, 6, judged), seen(1, 8, judged)}}), 0)
+	m.wantHuman(t, sends[0], hour+100, hour+400, hour+500, hour+500)
+	m.wantHuman(t, sends[1], 1000+1999, 0, hour+600, 0)
+	wantAll(t, "facts of clicks", m.facts(t), "3/1 opened welcome/hello  00", "3/1 clicked welcome/hello  00")
+	m.wantMailCounts(t, "hello/clicked 1", "hello/clicked_raw 2", "hello/opened 1", "hello/opened_raw 3", "hello/sent 3")
+}
+
+// wantHuman checks when a send was opened and clicked first, by anybody and by a person.
+func (m *mailing) wantHuman(t *testing.T, s mail.StoredSend, opened, humanOpened, clicked, humanClicked int64) {
+	t.Helper()
+	row := m.row(t, &s)
+	got := []int64{row.FirstOpenMillis, row.FirstHumanOpenMillis, row.FirstClickMillis, row.FirstHumanClickMillis}
+	for i, n := range []int64{opened, humanOpened, clicked, humanClicked} {
+		if n != 0 {
+			n += sendTime
+		}
+		if got[i] != n {
+			t.Errorf("send %s: column %d is %d, want %d", s.ID(), i, got[i], n)
+		}
 	}
 }
 
@@ -179,7 +261,7 @@ func (m *mailing) wantForwards(t *testing.T, want ...string) {
 	users := m.store.(user.Store)
 	var got []string
 	for part := range 8 {
-		rows, err := users.Forwards(m.ctx, part, 100)
+		rows, err := users.Forwards(m.ctx, part, sluice.MaxEventTimeMillis, 100)
 		must(t, err)
 		last := int64(0)
 		for _, r := range rows {

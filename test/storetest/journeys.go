@@ -112,6 +112,38 @@ func testPutStatus(t *testing.T, f *fixture) {
 	want(t, "number after a draft", f.registered(t).Published(), raised)
 }
 
+// testPutHold: a journey that is paused with a reason stands, and says why, until it is
+// resumed. A pause without a reason leaves none.
+func testPutHold(t *testing.T, f *fixture) {
+	db := f.journeys(t)
+	put := func(id, status, why string) {
+		t.Helper()
+		j, err := db.Journey(f.ctx, id)
+		must(t, err)
+		j.Status, j.Hold = status, why
+		_, err = db.PutStatus(f.ctx, j)
+		must(t, err)
+		j, err = db.Journey(f.ctx, id)
+		must(t, err)
+		want(t, "why "+id+" stands", j.Hold, why[:min(len(why), store.MaxHoldBytes)])
+	}
+	f.publish(t, "a", journey.Names{})
+	f.publish(t, "b", journey.Names{})
+	put("a", journey.StatusPaused, "")
+	put("b", journey.StatusPaused, "too much of it came back"+strings.Repeat(".", store.MaxHoldBytes))
+	held, err := db.HeldJourneys(f.ctx)
+	must(t, err)
+	n, err := db.Held(f.ctx)
+	must(t, err)
+	if len(held) != 1 || n != 1 || !strings.HasPrefix(held["b"], "too much of it") {
+		t.Fatalf("these stand: %v, %d", held, n)
+	}
+	put("b", journey.StatusLive, "")
+	held, err = db.HeldJourneys(f.ctx)
+	must(t, err)
+	want(t, "journeys that stand", len(held), 0)
+}
+
 // testPublish: the names of the versions in use are those that are registered, and each
 // change of them raises the publish number.
 func testPublish(t *testing.T, f *fixture) {

@@ -113,6 +113,46 @@ func testDeleteEvents(t *testing.T, f *fixture) {
 	want(t, "an event of today", ok, false)
 }
 
+// testForgetAddresses: opens and clicks of a range lose where somebody was, and nothing
+// else; other events lose nothing.
+func testForgetAddresses(t *testing.T, f *fixture) {
+	f.start(t)
+	var e store.Effect
+	const visit = `{"send":"m.1","url":"https://a.example/?ip=1","ip":"192.0.2.1","user_agent":"x \"ip\":","n":1e400,"z":"\u0000"}`
+	add := func(n int, name string, when time.Time, properties string) {
+		x := at(n, sluice.KindMail, when)
+		x.Name, x.Properties = name, properties
+		e.Events = append(e.Events, x)
+	}
+	for i := range 5_100 {
+		add(i+100, sluice.EventOpened, midnight(-2).Add(time.Duration(i)*time.Millisecond), visit)
+	}
+	add(1, sluice.EventClicked, midnight(-3), visit)
+	add(2, sluice.EventDelivered, midnight(-3), visit)
+	add(3, sluice.EventOpened, midnight(-3), `{"send":"m.2"}`)
+	add(4, sluice.EventOpened, midnight(-1), visit)
+	for i, url := range []string{"https://a.example/x?e=ann%40b.example&c=1", "https://a.example/x?c=1#ann@b.example", "https://a.example/to/ann@b.example/x?c=1", "https://me@a.example/x?c=1", "https://a.example/x?c=1"} {
+		add(10+i, sluice.EventClicked, midnight(-3), `{"send":"m.1","url":"`+url+`","email":"of@others.example"}`)
+	}
+	f.apply(t, e, len(e.Events), 0)
+	changed, calls := 0, 0
+	for from, to := int64(0), midnight(-1).UnixMilli(); from < to; calls++ {
+		n, reached, err := f.store.(store.KeepStore).ForgetAddresses(f.ctx, from, to)
+		must(t, err)
+		changed, from = changed+n, reached
+	}
+	want(t, "events changed", changed, 5_104)
+	for id, url := range map[string]string{"e10": "https://a.example/x", "e11": "https://a.example/x", "e12": "https://a.example", "e13": "https://me@a.example/x?c=1", "e14": "https://a.example/x?c=1"} {
+		f.wantRows(t, "SELECT properties FROM events WHERE event_id = '"+id+"'", []string{`{"send":"m.1","url":"` + url + `","email":"of@others.example"}`})
+	}
+	want(t, "pieces", calls, 2)
+	const bare = `{"send":"m.1","url":"https://a.example/?ip=1","n":1e400,"z":"\u0000"}`
+	f.wantRows(t, "SELECT event_id, properties FROM events WHERE event_id IN ('e1', 'e2', 'e3', 'e4') ORDER BY event_id", []string{"e1", bare}, []string{"e2", visit}, []string{"e3", `{"send":"m.2"}`}, []string{"e4", visit})
+	n, _, err := f.store.(store.KeepStore).ForgetAddresses(f.ctx, 0, midnight(-1).UnixMilli())
+	must(t, err)
+	want(t, "changed again", n, 0)
+}
+
 // testDeleteSeries: old hours go, days stay, and the other way round.
 func testDeleteSeries(t *testing.T, f *fixture) {
 	keep := f.store.(store.KeepStore)

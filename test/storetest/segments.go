@@ -3,8 +3,10 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,6 +114,24 @@ func testEachProfile(t *testing.T, f *fixture) {
 	} {
 		if got := read(x.part, int64(x.after), x.limit, x.stop); !reflect.DeepEqual(got, x.want) {
 			t.Errorf("%+v: got %v", x, got)
+		}
+	}
+	for _, x := range []struct {
+		part    int
+		numbers []int64
+		want    map[int64]string
+	}{
+		{1, []int64{3, 5, 9, 11}, map[int64]string{3: "103", 9: "109"}}, // 5 was merged, 11 is not there
+		{0, []int64{7}, map[int64]string{7: "7"}},
+		{2, []int64{1}, map[int64]string{}},
+		{0, nil, map[int64]string{}},
+	} {
+		got := make(map[int64]string)
+		must(t, store.ProfilesOf(f.ctx, x.part, x.numbers, func(n int64, profile string) {
+			got[n] = strings.TrimSuffix(strings.TrimPrefix(profile, `{"created":`), `,"fields":{"city":"ä🌍"}}`)
+		}))
+		if !maps.Equal(got, x.want) {
+			t.Errorf("profiles of %v in partition %d: %v, want %v", x.numbers, x.part, got, x.want)
 		}
 	}
 }

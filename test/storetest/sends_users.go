@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,8 @@ func testSendsOfUsers(t *testing.T, f *fixture) {
 		want(t, "sends of "+user.String(), f.userSends(t, user), list)
 	}
 
+	f.newestSends(t)
+
 	// Mail that names a deleted user, or the address that another user has now, is of nobody.
 	c := user.ID{Partition: 3, Number: 2}
 	f.change(t, &user.Changes{Drop: []user.ID{b}, DropKeys: keyOf("ann'", b), Put: []user.Row{{ID: c, Profile: "{}"}}, AddAddress: []user.KeyRow{{Key: email("to-0@example.com"), ID: c}}})
@@ -82,6 +85,19 @@ func testSendsOfUsers(t *testing.T, f *fixture) {
 		must(t, f.store.(store.KeepStore).EraseSends(f.ctx, rows))
 	}
 	want(t, "of erased users", f.one(t, "SELECT COUNT(*) FROM sends WHERE user_part IS NOT NULL OR user_number IS NOT NULL"), 0)
+}
+
+// newestSends: all sends are listed as those of a user are, page by page.
+func (f *fixture) newestSends(t *testing.T) {
+	t.Helper()
+	newest, err := f.sends(t).NewestSends(f.ctx, mail.SendKey{}, 100)
+	must(t, err)
+	rest, err := f.sends(t).NewestSends(f.ctx, mail.SendKey{Message: newest[1].Message, Number: newest[1].Number}, 100)
+	must(t, err)
+	order := func(a, b mail.SendRow) int { return strings.Compare(b.Message, a.Message) }
+	if len(newest) < 5 || !slices.IsSortedFunc(newest, order) || len(rest) != len(newest)-2 || rest[0].Message != newest[2].Message {
+		t.Errorf("the newest of all sends: %d rows, then %d", len(newest), len(rest))
+	}
 }
 
 // userSends lists the sends of a user, page by page: by when they were accepted, or

@@ -50,6 +50,36 @@ func testCounts(t *testing.T, f *fixture) {
 	f.wantRows(t, "SELECT count FROM series_hours WHERE name = 'refused'", []string{"7"})
 }
 
+// testQuarters: of an hour in which days begin, the quarters of events and of counts
+// are told apart, and are no others to who asks for hours; of what came by the
+// hour none is known.
+func testQuarters(t *testing.T, f *fixture) {
+	f.start(t)
+	day := time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
+	quarter := func(at time.Duration, by int64) sluice.Count {
+		c := counted(at, "shop", "open", by)
+		c.TimeMillis = sluice.RoundCountTime(c.TimeMillis)
+		return c
+	}
+	first := at(1, sluice.KindCustom, day.Add(18*time.Hour+50*time.Minute))
+	second := at(2, sluice.KindCustom, day.Add(5*time.Hour+50*time.Minute))
+	f.apply(t, store.Effect{Stripe: 7, Events: []store.StoredEvent{first, second}, Counts: []sluice.Count{
+		quarter(18*time.Hour+14*time.Minute, 1), quarter(18*time.Hour+15*time.Minute, 2), quarter(18*time.Hour+29*time.Minute, 4), counted(18*time.Hour, "shop", "open", 8), quarter(6*time.Hour+20*time.Minute, 16),
+	}}, 2, 0)
+	f.apply(t, store.Effect{Stripe: 8, Counts: []sluice.Count{quarter(18*time.Hour+10*time.Minute, 32)}}, 0, 0)
+	read := func(quarters bool) (all string) {
+		rows, err := f.store.(store.SeriesStore).Series(f.ctx, store.SeriesQuery{FromMillis: day.UnixMilli(), ToMillis: day.Add(24 * time.Hour).UnixMilli(), Quarters: quarters, ByKind: true, Limit: 100})
+		must(t, err)
+		for _, r := range rows {
+			all += fmt.Sprintf("%02d/%d %s %d, ", time.UnixMilli(r.Millis).UTC().Hour(), r.Quarter, r.Kind, r.Count)
+		}
+		return all
+	}
+	want(t, "hours", read(false), "05/0 custom 1, 06/0 counter 16, 18/0 counter 47, 18/0 custom 1, ")
+	want(t, "quarters", read(true), "05/0 custom 1, 06/0 counter 16, 18/0 counter 8, 18/1 counter 33, 18/2 counter 6, 18/4 custom 1, ")
+	f.wantRows(t, "SELECT SUM(count) FROM series_days", []string{"65"})
+}
+
 // testCountTexts: names are told apart byte by byte, and more than one
 // statement holds go in.
 func testCountTexts(t *testing.T, f *fixture) {

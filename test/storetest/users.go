@@ -162,7 +162,7 @@ func testForwards(t *testing.T, f *fixture) {
 		left []user.Forward
 	}{{0, 0, all}, {2, 1, all[1:]}, {2, 9, all[1:2]}, {3, 2, nil}} {
 		must(t, store.Forwarded(f.ctx, 1, step.to, step.id))
-		got, err := store.Forwards(f.ctx, 1, 10)
+		got, err := store.Forwards(f.ctx, 1, 0, 10)
 		if err != nil || !reflect.DeepEqual(got, step.left) {
 			t.Fatalf("got %+v, %v, want %+v", got, err, step.left)
 		}

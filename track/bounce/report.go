@@ -112,7 +112,7 @@ func (m *report) event(name, recipient string) Event {
 		Type: name, Recipient: recipient, MessageID: m.about, Time: m.time, Description: m.subject,
 		Tags: []string{}, Metadata: make(map[string]string),
 	}
-	for _, name := range []string{"cfbl-feedback-id", "feedback-id"} { // RFC 9477, 3.2
+	for _, name := range []string{"cfbl-feedback-id", "feedback-id", "return-path"} { // RFC 9477, 3.2
 		e.keep(metadataOf(field{name, m.original.get(name)}))
 	}
 	return e

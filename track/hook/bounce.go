@@ -2,7 +2,7 @@ package hook
 
 import (
 	"encoding/json"
-	"maps"
+	"strconv"
 	"strings"
 
 	"sluice"
@@ -17,32 +17,30 @@ const (
 	keyBounceSubtype = "bounce_subtype"
 	keyStatus        = "status"
 	keyBot           = "bot"
+	keyOneOf         = "one_of"
 )
 
-// refusal is what a provider says of a mail that came back, beside the reply.
+// refusal is what a provider says of a mail that came back, beside the reply. Its Code
+// is an enhanced code in a member of its own.
 type refusal struct {
+	mail.Refusal
 	kind, subtype string // the provider's words
-	code          string // an enhanced code (RFC 3463) in a member of its own, or ""
-
-	said    mail.BounceClass // what the words mean: hard or soft, else they mean nothing
-	about   bool             // it is about the message, its sender, or a full mailbox
-	blocked bool             // it is about the sender, unless the code says more
-	final   bool             // nobody tries again, for whatever reason
 }
 
 // refused makes a refusal of two words of a provider that says hard or soft, in whatever
 // spelling: SES and Resend, Postmark, Netcore, Brevo, Mandrill.
 func refused(kind, subtype string) refusal {
 	r := refusal{kind: kind, subtype: subtype}
+	r.General = fold(subtype) == "general"
 	switch fold(kind) {
 	case "permanent", "hard", "hardbounce":
-		r.said = mail.BounceHard
+		r.Said = mail.BounceHard
 	case "transient", "temporary", "soft", "softbounce":
-		r.said = mail.BounceSoft
+		r.Said = mail.BounceSoft
 	}
 	switch fold(subtype) {
 	case "mailboxfull", "messagetoolarge", "contentrejected", "attachmentrejected":
-		r.about = true
+		r.About = true
 	}
 	return r
 }
@@ -58,46 +56,18 @@ func (e *Event) bounced(r *refusal) {
 	if e.Type != sluice.EventBounced {
 		return
 	}
-	bare := false
-	e.Status, _ = mail.EnhancedCode(r.code)
+	all := r.Refusal
+	e.Status, _ = mail.EnhancedCode(r.Code)
 	for _, reply := range []string{e.MTAResponse, e.Description} {
 		if e.Status == "" {
 			var alone bool
 			e.Status, alone = mail.EnhancedCode(reply)
-			bare = bare || alone
+			all.Bare = all.Bare || alone
 		}
 	}
 	e.BounceType, e.BounceSubtype = lineUpTo(r.kind, MaxTagBytes), lineUpTo(r.subtype, MaxTagBytes)
-	class := r.class(e.Status, e.MTAResponse, bare)
-	if class == mail.BounceOther && r.blocked {
-		class = mail.BounceBlock
-	}
-	e.BounceClass = class.String()
-}
-
-// class judges a refusal as ingest judges what another system posts. A code about the
-// sender, the message or a full mailbox comes before the provider's word, and that before
-// any other code. What says neither is soft, unless it has a reply of three digits alone.
-func (r *refusal) class(code, text string, bare bool) mail.BounceClass {
-	judged := mail.BounceClassOf(code, text)
-	temporary := strings.HasPrefix(code, "4")
-	switch {
-	case r.about || mail.NotOfAddress(code):
-		return min(judged, mail.BounceBlock)
-	case r.blocked:
-		return min(judged, mail.BounceSoft)
-	case r.said == mail.BounceSoft && code == "" && fold(r.subtype) == "general": // it may be the answer of an absent person
-		return mail.BounceOther
-	case r.said == mail.BounceHard && temporary:
-		return judged
-	case r.said != mail.BounceOther:
-		return r.said
-	case r.final && !temporary:
-		return max(judged, mail.BounceSoft)
-	case code != "" || bare || judged == mail.BounceBlock:
-		return judged
-	}
-	return mail.BounceSoft
+	all.Code, all.Text = e.Status, e.MTAResponse
+	e.BounceClass = all.Class().String()
 }
 
 // facts returns the metadata with what the event says of a refusal or of a program. These
@@ -105,13 +75,18 @@ func (r *refusal) class(code, text string, bare bool) mail.BounceClass {
 // metadata, so it is not changed.
 func (e *Event) facts() map[string]json.RawMessage {
 	all := make(map[string]json.RawMessage, len(e.Metadata)+5)
-	maps.Copy(all, e.Metadata)
+	for _, m := range e.Metadata {
+		all[m.Name] = json.RawMessage(m.Value)
+	}
 	for name, text := range map[string]string{
 		keyBounceClass: e.BounceClass, keyBounceType: e.BounceType, keyBounceSubtype: e.BounceSubtype, keyStatus: e.Status, keyBot: e.Bot,
 	} {
 		if raw, err := json.Marshal(text); err == nil && text != "" {
 			all[name] = raw
 		}
+	}
+	if e.OneOf > 1 {
+		all[keyOneOf] = json.RawMessage(strconv.Itoa(e.OneOf))
 	}
 	return all
 }

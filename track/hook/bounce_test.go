@@ -9,7 +9,7 @@ import (
 )
 
 // What a bounce says of its address is in its metadata: class and status, for each
-// provider in its words. Hard is what ingest.bounceOf takes for hard.
+// provider in its words. Hard is what package ingest takes for hard.
 func TestBounceFacts(t *testing.T) {
 	ses := func(kind, subtype, recipient string) string {
 		return `{"notificationType":"Bounce","bounce":{"bounceType":"` + kind + `","bounceSubType":"` + subtype + `","bouncedRecipients":[{"emailAddress":"a@example.com"` + recipient + `}]}}`

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	netmail "net/mail"
 	"slices"
 	"strconv"
@@ -51,6 +50,10 @@ const (
 	MaxMetadataBytes  = 16 << 10 // of all members; one that would be too much is left out
 
 	maxTimeBytes = 64 // a longer text is no time
+
+	// maxLevels is how deep a member of the metadata may nest, below the levels of an element
+	// (sluice.MaxNestingLevels) that has it.
+	maxLevels = sluice.MaxNestingLevels - 4
 )
 
 // Event is what a provider says of one mail to one recipient. A text that it does not
@@ -85,14 +88,20 @@ type Event struct {
 	BounceClass, Status       string
 	BounceType, BounceSubtype string
 
-	// Several recipients of one element share these: do not change them. Metadata has
-	// values as the provider writes them.
+	// OneOf is how many recipients a complaint names of which one has complained, above 1.
+	OneOf int
+
+	// Several recipients of one element share these: do not change them. Metadata is in the
+	// order of the names.
 	Tags     []string
-	Metadata map[string]json.RawMessage
+	Metadata []Member
 
 	metadata object // what becomes Metadata
 	bounded  bool   // all but what differs between recipients is held to the bounds
 }
+
+// Member is a member of the metadata: a name, and a JSON value as the provider writes it.
+type Member struct{ Name, Value string }
 
 // word returns our word for a provider's name of an event: that of the provider's own
 // table, else the one that all share, else `unknown`.
@@ -153,16 +162,16 @@ func (e *Event) mergeText(name, text string) {
 }
 
 // finish completes an event, the one with this index of its element, and holds it to
-// the bounds. id is what the ids of events follow from that have none.
-func (e *Event) finish(element string, id func() string, index int) {
+// the bounds. The ids of events that have none follow from the element.
+func (e *Event) finish(element *element, index int) {
 	e.bound()
 	if e.EventID == "" {
-		e.EventID = id()
+		e.EventID = element.id()
 	}
 	e.EventID = eventID(e.EventID, index)
 	e.Recipient = nameUpTo(e.Recipient, sluice.MaxEmailBytes)
 	if e.Type == sluice.EventUnknown && e.Description == "" {
-		e.Description = textUpTo(element, MaxTextBytes)
+		e.Description = textUpTo(element.text, MaxTextBytes)
 	}
 	e.MTAResponse = textUpTo(e.MTAResponse, MaxTextBytes)
 	if e.RejectReason == "" {
@@ -197,7 +206,7 @@ func (e *Event) bound() {
 }
 
 func (e *Event) boundTags() {
-	kept := make([]string, 0, min(len(e.Tags), MaxTags))
+	kept := e.Tags[:0] // which are this event's alone until now
 	for _, tag := range e.Tags {
 		if tag = lineUpTo(tag, MaxTagBytes); tag != "" && len(kept) < MaxTags {
 			kept = append(kept, tag)
@@ -209,18 +218,48 @@ func (e *Event) boundTags() {
 // boundMetadata takes members in the order of their names, so that a repeat of an event
 // that has too many keeps the same.
 func (e *Event) boundMetadata() {
-	e.Metadata = make(map[string]json.RawMessage, min(len(e.metadata), MaxMetadata))
-	bytes := 0
-	for _, name := range slices.Sorted(maps.Keys(e.metadata)) {
-		v := e.metadata[name]
-		size := len(name) + len(v.Raw)
-		if v.Kind == jsonscan.None || bytes+size > MaxMetadataBytes || len(e.Metadata) == MaxMetadata {
-			continue
+	if len(e.metadata) == 0 {
+		return
+	}
+	all := make([]Member, 0, len(e.metadata))
+	for name, v := range e.metadata {
+		if v.Kind != jsonscan.None && levels(v.Raw) <= maxLevels {
+			all = append(all, Member{name, v.Raw})
 		}
-		bytes += size
-		e.Metadata[name] = json.RawMessage(v.Raw)
 	}
 	e.metadata = nil
+	slices.SortFunc(all, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	e.Metadata = all[:0]
+	bytes := 0
+	for _, m := range all {
+		if size := len(m.Name) + len(m.Value); bytes+size <= MaxMetadataBytes && len(e.Metadata) < MaxMetadata {
+			bytes += size
+			e.Metadata = append(e.Metadata, m)
+		}
+	}
+}
+
+// levels is how deep a JSON text nests.
+func levels(raw string) (deepest int) {
+	if raw == "" || raw[0] != '{' && raw[0] != '[' {
+		return 0
+	}
+	depth, quoted := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{', c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}', c == ']':
+			depth--
+		}
+	}
+	return deepest
 }
 
 // sendTags are the names under which a mail of ours carries the id of its send: the tag
@@ -243,6 +282,15 @@ func ownSend(metadata object) string {
 		}
 	}
 	return ""
+}
+
+// ownMessage returns a Message-ID if it is that of a mail of ours (ID@DOMAIN), else "".
+func ownMessage(text string) string {
+	id, _, _ := strings.Cut(strings.TrimPrefix(text, "<"), "@")
+	if !sluice.ValidMessageID(id) {
+		return ""
+	}
+	return strings.Trim(text, "<>")
 }
 
 // eventID returns an id, if it can be kept as it is, else one that follows from it. The
@@ -276,6 +324,16 @@ func textUpTo(s string, most int) string {
 	return cut(s, most, func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' || !unicode.IsControl(r) })
 }
 
+// isPlain reports whether a text is printable ASCII, as nearly all texts of events are.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i]-' ' >= 0x7f-' ' {
+			return false
+		}
+	}
+	return true
+}
+
 // lineUpTo is textUpTo without any control characters: nothing of it can begin a line of a header
 // or of a log.
 func lineUpTo(s string, most int) string {
@@ -286,6 +344,9 @@ func lineUpTo(s string, most int) string {
 // become escapes (RFC 3986, 2.1): they could begin a line, and without them it would be
 // another URL.
 func urlUpTo(s string) string {
+	if len(s) <= MaxURLBytes && isPlain(s) {
+		return s
+	}
 	var b strings.Builder
 	for _, r := range s {
 		text := string(r)
@@ -306,6 +367,9 @@ func urlUpTo(s string) string {
 // nameUpTo is a text that names something, without white space around it. One that is too
 // long, or has a control character inside, is none: a part would name something else.
 func nameUpTo(s string, most int) string {
+	if len(s) <= most && isPlain(s) {
+		return strings.TrimSpace(s)
+	}
 	s = strings.TrimSpace(strings.ToValidUTF8(s, "\ufffd"))
 	if len(s) > most || strings.ContainsFunc(s, unicode.IsControl) {
 		return ""
@@ -317,6 +381,9 @@ func nameUpTo(s string, most int) string {
 // become U+FFFD.
 func cut(s string, most int, allowed func(rune) bool) string {
 	end := min(len(s), most)
+	if isPlain(s[:end]) {
+		return s[:end]
+	}
 	for end < len(s) && end > 0 && !utf8.RuneStart(s[end]) {
 		end--
 	}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	"sluice"
 	"sluice/lib/nearest"
@@ -35,20 +34,26 @@ type Provider struct {
 	// Parse reads a body. It looks at no signature. The error is that the body is too
 	// large, has too many elements, or is nothing that the provider posts.
 	Parse func(r *Request) (Result, error)
+
+	signed string // the header with the signature, or inBody; "" if nothing is signed
+	single bool   // it posts one event at a time
 }
+
+// inBody says that a signature stands in the body.
+const inBody = "body"
 
 // Providers is the table of all providers, in the order of the help.
 var Providers = []Provider{
-	{Name: "ses", Verify: verifySES, Parse: parseJSON(readSES)},
-	{Name: "sendgrid", Verify: verifySendGrid, Parse: parseJSON(readSendGrid)},
-	{Name: "mailgun", Verify: verifyMailgun, Parse: parseMailgun},
-	{Name: "postmark", Verify: verifyShared, Parse: parseJSON(readPostmark)},
+	{Name: "ses", Verify: verifySES, Parse: parseJSON(readSES), signed: snsTypeHeader, single: true},
+	{Name: "sendgrid", Verify: verifySendGrid, Parse: parseJSON(readSendGrid), signed: sendgridSignature},
+	{Name: "mailgun", Verify: verifyMailgun, Parse: parseMailgun, signed: inBody, single: true},
+	{Name: "postmark", Verify: verifyShared, Parse: parseJSON(readPostmark), single: true},
 	{Name: "sparkpost", Verify: verifyShared, Parse: parseJSON(readSparkPost)},
 	{Name: "netcore", Verify: verifyShared, Parse: parseJSON(readNetcore)},
-	{Name: "resend", Verify: verifyResend, Parse: parseJSON(readResend)},
+	{Name: "resend", Verify: verifyResend, Parse: parseJSON(readResend), signed: svixSignature, single: true},
 	{Name: "brevo", Verify: verifyShared, Parse: parseJSON(readBrevo)},
 	{Name: "mailjet", Verify: verifyShared, Parse: parseJSON(readMailjet)},
-	{Name: "mandrill", Verify: verifyMandrill, Parse: parseMandrill},
+	{Name: "mandrill", Verify: verifyMandrill, Parse: parseMandrill, signed: mandrillSignature},
 }
 
 // otherNames are names under which a provider is known as well.
@@ -94,6 +99,35 @@ type Result struct {
 
 	// Notes say, in a sentence each, what the body has beside events.
 	Notes []string
+
+	one     [1]Event // of the element that is read
+	members object   // what becomes the metadata of one element after the other
+}
+
+// only returns the one event of an element.
+func (out *Result) only(e *Event) []Event {
+	out.one[0] = *e
+	return out.one[:]
+}
+
+// metadata returns an empty object for the metadata of an element with one event.
+func (out *Result) metadata() object {
+	if out.members == nil {
+		out.members = object{}
+	}
+	clear(out.members)
+	return out.members
+}
+
+// element is the text of an element, and the id that follows from it.
+type element struct{ text, known string }
+
+// id is made once: an element may be long and have many events.
+func (e *element) id() string {
+	if e.known == "" {
+		e.known = derived(e.text)
+	}
+	return e.known
 }
 
 // reader makes events of one element: mostly one, several if it has several recipients,
@@ -110,20 +144,26 @@ func parseJSON(read reader) func(*Request) (Result, error) {
 	}
 }
 
+// ErrTooLarge is what the error of a body wraps that is out of bounds.
+var ErrTooLarge = errors.New("it is too large")
+
 func checkBody(r *Request) error {
 	if len(r.Body) > MaxBodyBytes {
-		return fmt.Errorf("read the body: it has %d bytes, the limit is %d", len(r.Body), MaxBodyBytes)
+		return fmt.Errorf("read the body: %w: it has %d bytes, the limit is %d", ErrTooLarge, len(r.Body), MaxBodyBytes)
 	}
 	return nil
 }
 
 // errNotJSON is the error of a body that no provider can have meant.
-var errNotJSON = errors.New("read the body: it is neither a JSON object nor an array of them; give it as it was posted")
+var errNotJSON = fmt.Errorf("%w: it is neither a JSON object nor an array of them; give it as it was posted", ErrUnreadable)
+
+// ErrUnreadable is what the error of a body wraps that is nothing the provider posts.
+var ErrUnreadable = errors.New("read the body")
 
 // tooMany is the error of a body with more elements, or events, than are read. n is how
 // many were counted before the rest was left.
 func tooMany(n int) error {
-	return fmt.Errorf("read the body: it has %d events or more, the limit is %d", n, MaxElements)
+	return fmt.Errorf("read the body: %w: it has %d events or more, the limit is %d", ErrTooLarge, n, MaxElements)
 }
 
 // readAll reads a text that was cleaned: an array, one element, or one a line. Of a body
@@ -143,10 +183,12 @@ func readAll(text string, r *Request, read reader) (out Result, err error) {
 			return out, tooMany(len(elements))
 		}
 	}
-	seen, unread, count := make(map[string]bool), make(map[string]int), 0
+	seen, unread, count := make(map[string]bool, len(elements)), make(map[string]int), 0
+	out.Events = make([]Event, 0, len(elements))
+	o := make(object, usualMembers) // of one element after the other: nothing keeps it
 	for _, element := range elements {
-		o, err := readObject(element)
-		if err != nil {
+		clear(o)
+		if err := o.read(element); err != nil {
 			out.unreadable(element, unread, seen)
 			count++
 		} else {
@@ -182,11 +224,11 @@ func objectLines(text string) (all []string) {
 
 // unreadable takes an element that cannot be read. Two with one text are two: nobody
 // knows that one is a repeat of the other.
-func (out *Result) unreadable(element string, unread map[string]int, seen map[string]bool) {
-	id := derived(element)
+func (out *Result) unreadable(text string, unread map[string]int, seen map[string]bool) {
+	from := element{text: text}
 	e := Event{Type: sluice.EventUnknown}
-	e.finish(element, func() string { return id }, unread[id])
-	unread[id]++
+	e.finish(&from, unread[from.id()])
+	unread[from.id()]++
 	if !seen[e.EventID] {
 		seen[e.EventID] = true
 		out.Events = append(out.Events, e)
@@ -194,11 +236,11 @@ func (out *Result) unreadable(element string, unread map[string]int, seen map[st
 }
 
 // add completes the events of an element and takes those whose ids are new.
-func (out *Result) add(element string, events []Event, seen map[string]bool) {
-	id := sync.OnceValue(func() string { return derived(element) }) // an element may be long and have many
+func (out *Result) add(text string, events []Event, seen map[string]bool) {
+	from := element{text: text}
 	for i := range events {
 		e := &events[i]
-		e.finish(element, id, i)
+		e.finish(&from, i)
 		if !seen[e.EventID] {
 			seen[e.EventID] = true
 			out.Events = append(out.Events, *e)

@@ -53,10 +53,10 @@ func checkEvent(t testing.TB, e *Event) {
 		t.Errorf("event id %q, %d tags, time %d", e.EventID, len(e.Tags), e.TimeMillis)
 	}
 	bytes := 0
-	for name, raw := range e.Metadata {
-		bytes += len(name) + len(raw)
-		if !json.Valid(raw) {
-			t.Errorf("metadata %q is no JSON: %.100q", name, raw)
+	for _, m := range e.Metadata {
+		bytes += len(m.Name) + len(m.Value)
+		if !json.Valid([]byte(m.Value)) {
+			t.Errorf("metadata %q is no JSON: %.100q", m.Name, m.Value)
 		}
 	}
 	if bytes > MaxMetadataBytes || len(e.Metadata) > MaxMetadata {
@@ -100,7 +100,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		manyRecipients.WriteString(`{"n":` + strconv.Itoa(i) + `,"eventType":"Send","mail":{"destination":[` + strings.Repeat(`"a",`, maxValues) + `"a"]}},`)
 	}
 	for _, tt := range []struct{ provider, body, want string }{
-		{"sendgrid", strings.Repeat(" ", MaxBodyBytes+1), "read the body: it has 16777217 bytes, the limit is 16777216"},
+		{"sendgrid", strings.Repeat(" ", MaxBodyBytes+1), "it has 16777217 bytes, the limit is 16777216"},
 		{"mailgun", "event=" + strings.Repeat("x", MaxBodyBytes), "the limit is 16777216"},
 		{"mandrill", strings.Repeat("x", MaxBodyBytes+1), "the limit is 16777216"},
 		{"sparkpost", "[" + strings.Repeat("{},", MaxElements) + "{}]", "events or more, the limit is 10000"},
@@ -270,6 +270,10 @@ func FuzzParse(f *testing.F) {
 		for i := range r.Events {
 			checkEvent(t, &r.Events[i])
 			ids[r.Events[i].EventID] = true
+			var event sluice.Event
+			if err := ingest.ParseEvent(string(r.Events[i].AppendElement(nil, "main")), &ingest.EventOptions{Dedupe: "event_id", StableNow: true}, &event); err != nil || event.ID != r.Events[i].EventID {
+				t.Errorf("event %q is none of ingest: %v", event.ID, err)
+			}
 		}
 		if len(ids) != len(r.Events) {
 			t.Errorf("%d events have %d ids", len(r.Events), len(ids))

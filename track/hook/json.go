@@ -16,6 +16,10 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 	if e.Timed {
 		at = orNull(time.UnixMilli(e.TimeMillis).UTC().Format(timeLayout))
 	}
+	tags := e.Tags
+	if tags == nil {
+		tags = []string{}
+	}
 	return json.Marshal(struct {
 		Type         string                     `json:"type"`
 		Recipient    *string                    `json:"recipient"`
@@ -31,7 +35,7 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 		Metadata     map[string]json.RawMessage `json:"metadata"`
 	}{
 		e.Type, orNull(e.Recipient), orNull(e.MessageID), e.EventID, at, orNull(string(e.RejectReason)), orNull(e.Description),
-		orNull(e.MTAResponse), orNull(e.UserAgent), orNull(e.ClickURL), e.Tags, e.facts(),
+		orNull(e.MTAResponse), orNull(e.UserAgent), orNull(e.ClickURL), tags, e.facts(),
 	})
 }
 

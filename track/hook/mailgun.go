@@ -5,18 +5,21 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/mail"
 )
 
 // verifyMailgun checks the HMAC of a time and a token, which stand in the body: an
 // object `signature`, and `parent-signature` if a subaccount has sent the mail. The old
 // form has them as fields.
-func verifyMailgun(_ context.Context, r *Request, a *Access) error {
+func verifyMailgun(ctx context.Context, r *Request, a *Access) error {
 	if err := checkBody(r); err != nil {
 		return refuse("%v", err)
 	}
@@ -39,15 +42,21 @@ func verifyMailgun(_ context.Context, r *Request, a *Access) error {
 		if len(o) == 0 {
 			continue
 		}
-		if err = a.checkMailgun(o.text("timestamp"), o.text("token"), o.text("signature")); err == nil {
-			return nil
+		err = a.checkMailgun(ctx, o.text("timestamp"), o.text("token"), o.text("signature"), r.Body)
+		if err == nil || !errors.Is(err, ErrRefused) { // what could not be asked is no refusal
+			return err
 		}
 	}
 	return err
 }
 
-func (a *Access) checkMailgun(seconds, token, signature string) error {
-	if err := a.checkSeconds(seconds); err != nil {
+// mailgunMaxAge is how old a signed time may be. Mailgun repeats for 8 hours and 5 minutes
+// in all, with the signature of the first attempt.
+const mailgunMaxAge = 9 * time.Hour
+
+func (a *Access) checkMailgun(ctx context.Context, seconds, token, signature string, body []byte) error {
+	made, err := a.checkSeconds(seconds, mailgunMaxAge)
+	if err != nil {
 		return err
 	}
 	if token == "" {
@@ -61,7 +70,14 @@ func (a *Access) checkMailgun(seconds, token, signature string) error {
 	if !good {
 		return refuse("its signature is of none of the keys")
 	}
-	return nil
+	if a.Token == nil {
+		return nil
+	}
+	fits, err := a.Token(ctx, token, body, made)
+	if err == nil && !fits {
+		err = refuse("its token came with another body before")
+	}
+	return err
 }
 
 // lastFields returns fields of a form as an object. Of several of one name the last is
@@ -135,8 +151,9 @@ func readMailgun(whole object, _ *Request, _ *Result) []Event {
 		}
 	}
 	e.bounced(&refusal{
-		kind: o.text("severity"), subtype: o.text("reason"), code: status.text("enhanced-code"), final: o.text("severity") == "permanent",
-		about: e.RejectReason == ReasonSpam || e.RejectReason == ReasonUnsubscribed, // it was not sent because of what a person had said
+		kind: o.text("severity"), subtype: o.text("reason"),
+		Refusal: mail.Refusal{Code: status.text("enhanced-code"), Final: o.text("severity") == "permanent",
+			About: e.RejectReason == ReasonSpam || e.RejectReason == ReasonUnsubscribed}, // it was not sent because of what a person had said
 	})
 	if e.Type == sluice.EventRejected {
 		if e.Description == "" {
@@ -184,7 +201,7 @@ func readMailgunForm(values url.Values) []Event {
 	}
 	e.timed(signed.text("timestamp"))
 	e.RejectReason = mailgunCode(values.Get("code"))
-	e.bounced(&refusal{code: values.Get("code"), final: true, about: e.RejectReason == ReasonSpam})
+	e.bounced(&refusal{Refusal: mail.Refusal{Code: values.Get("code"), Final: true, About: e.RejectReason == ReasonSpam}})
 	if headers := values.Get("message-headers"); headers != "" {
 		e.mailgunVariables(headers)
 	} else {

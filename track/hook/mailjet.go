@@ -71,10 +71,11 @@ func readMailjet(o object, _ *Request, _ *Result) []Event {
 func mailjetRefusal(o object) *refusal {
 	text := o.text("error")
 	why := mailjetReasons[strings.ToLower(text)]
-	r := &refusal{subtype: text, blocked: blames(why), about: blames(why) || why == ReasonOther || strings.EqualFold(text, "quota exceeded")}
+	r := &refusal{subtype: text}
+	r.Blocked, r.About = blames(why), blames(why) || why == ReasonOther || strings.EqualFold(text, "quota exceeded")
 	if o["hard_bounce"].Kind != jsonscan.None {
-		if r.kind, r.said = "soft_bounce", mail.BounceSoft; o.is("hard_bounce") {
-			r.kind, r.said = "hard_bounce", mail.BounceHard
+		if r.kind, r.Said = "soft_bounce", mail.BounceSoft; o.is("hard_bounce") {
+			r.kind, r.Said = "hard_bounce", mail.BounceHard
 		}
 	}
 	return r

@@ -13,6 +13,9 @@ import (
 	"sluice"
 )
 
+// mandrillSignature is the header with the signature.
+const mandrillSignature = "X-Mandrill-Signature"
+
 // verifyMandrill checks the HMAC of the URL and the fields of the form, in the order of
 // their names.
 func verifyMandrill(_ context.Context, r *Request, a *Access) error {
@@ -28,16 +31,22 @@ func verifyMandrill(_ context.Context, r *Request, a *Access) error {
 		all := values[name]
 		signed = append(append(signed, name...), all[len(all)-1]...)
 	}
-	signature := r.Header.Get("X-Mandrill-Signature")
+	signature := r.Header.Get(mandrillSignature)
 	good := a.anySecret(func(secret string) bool {
 		mac := hmac.New(sha1.New, []byte(secret))
 		mac.Write(signed)
 		return equal(base64.StdEncoding.EncodeToString(mac.Sum(nil)), signature)
 	})
 	if !good {
-		return refuse("its signature is of none of the keys, or it was posted to another URL than %.300q", r.URL)
+		return refuse("its signature is of none of the keys, or it was posted to another URL than %.300q", beforeQuery(r.URL))
 	}
 	return nil
+}
+
+// beforeQuery returns a URL without what may be secret in it.
+func beforeQuery(address string) string {
+	address, _, _ = strings.Cut(address, "?")
+	return address
 }
 
 // parseMandrill reads a form whose field mandrill_events is an array, or that array.

@@ -57,7 +57,7 @@ func readPostmark(o object, _ *Request, _ *Result) []Event {
 		Tags:         o.texts("Tag"),
 	}
 	r := refused(o.text("Type"), "")
-	r.about = r.said == mail.BounceOther && r.kind != "" // VirusNotification
+	r.About = r.Said == mail.BounceOther && r.kind != "" // VirusNotification
 	e.bounced(&r)
 	if id := o.text("ID"); id != "" && id != "0" { // bounces have one
 		e.EventID = id

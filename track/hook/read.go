@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"sluice/lib/jsonscan"
 )
@@ -24,7 +25,10 @@ const (
 // invalid UTF-8, half of a surrogate pair and NUL, which no database holds, become
 // U+FFFD. A byte order mark at the start goes.
 func clean(body []byte) string {
-	s := strings.ToValidUTF8(strings.TrimPrefix(string(body), "\ufeff"), "\ufffd")
+	s := strings.TrimPrefix(string(body), "\ufeff")
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\ufffd")
+	}
 	if !strings.Contains(s, `\u`) {
 		return s
 	}
@@ -78,11 +82,19 @@ func split(array string, most int) (all []string) {
 	}
 	for i := 1; i < len(array); i++ {
 		switch c := array[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
 		case quoted:
+			end := strings.IndexAny(array[i:], `"\`)
+			if end < 0 {
+				i = len(array)
+				break
+			}
+			if i += end; array[i] == '"' {
+				quoted = false
+			} else {
+				i++
+			}
+		case c == '"':
+			quoted = true
 		case c == '[', c == '{':
 			depth++
 		case depth == 0 && c == ']':
@@ -106,19 +118,27 @@ func split(array string, most int) (all []string) {
 // counts.
 type object map[string]jsonscan.Value
 
+// usualMembers is how many members most objects have at most.
+const usualMembers = 24
+
 // readObject reads an object.
 func readObject(text string) (object, error) {
 	o := object{}
-	m := jsonscan.Read(text)
-	for m.Next() {
-		if o[m.Key] = m.Value; len(o) > maxMembers {
-			return nil, fmt.Errorf("an object has more than %d members", maxMembers)
-		}
-	}
-	if err := m.Err(); err != nil {
+	if err := o.read(text); err != nil {
 		return nil, err
 	}
 	return o, nil
+}
+
+// read adds the members of an object.
+func (o object) read(text string) error {
+	m := jsonscan.Read(text)
+	for m.Next() {
+		if o[m.Key] = m.Value; len(o) > maxMembers {
+			return fmt.Errorf("an object has more than %d members", maxMembers)
+		}
+	}
+	return m.Err()
 }
 
 // objectOf returns a value as an object, an empty one if it is none.
@@ -190,6 +210,12 @@ func (o object) list(name string) (all []jsonscan.Value) {
 
 // texts returns the texts of a member that is a list of them, or one.
 func (o object) texts(name string) (all []string) {
+	if v := o[name]; v.Kind == jsonscan.String {
+		if s := v.Text(); s != "" {
+			return []string{s}
+		}
+		return nil
+	}
 	for _, v := range o.list(name) {
 		if s := textOf(v); s != "" {
 			all = append(all, s)
@@ -214,7 +240,7 @@ func form(body []byte) (url.Values, error) {
 		return multipartForm(parts)
 	}
 	if n := bytes.Count(body, []byte{'&'}); n >= maxFields {
-		return nil, fmt.Errorf("read the form: it has more than %d fields", maxFields)
+		return nil, fmt.Errorf("%w: the form has more than %d fields", ErrUnreadable, maxFields)
 	}
 	values := url.Values{}
 	for field := range strings.SplitSeq(string(bytes.TrimSpace(body)), "&") {
@@ -265,18 +291,18 @@ func multipartForm(body []byte) (url.Values, error) {
 	head, _, _ := bytes.Cut(body[2:], []byte("\n"))
 	boundary := string(bytes.TrimRight(head, "\r \t"))
 	if boundary == "" || len(boundary) > maxBoundaryBytes {
-		return nil, fmt.Errorf("read the form: its first line is no boundary of 1 to %d characters", maxBoundaryBytes)
+		return nil, fmt.Errorf("%w: the form's first line is no boundary of 1 to %d characters", ErrUnreadable, maxBoundaryBytes)
 	}
 	values := url.Values{}
 	parts := multipart.NewReader(bytes.NewReader(body), boundary)
 	for n := 0; ; n++ {
 		if n == maxFields {
-			return nil, fmt.Errorf("read the form: it has more than %d fields", maxFields)
+			return nil, fmt.Errorf("%w: the form has more than %d fields", ErrUnreadable, maxFields)
 		}
 		part, err := parts.NextPart()
 		if err != nil {
 			if len(values) == 0 {
-				return nil, fmt.Errorf("read the form: %w", err)
+				return nil, fmt.Errorf("%w: read the form: %w", ErrUnreadable, err)
 			}
 			return values, nil
 		}

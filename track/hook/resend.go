@@ -12,6 +12,9 @@ import (
 	"sluice/lib/jsonscan"
 )
 
+// svixSignature is the header with the signatures.
+const svixSignature = "Svix-Signature"
+
 // svix returns a header of Svix, which signs for Resend, under its own name or that of
 // Standard Webhooks.
 func svix(h http.Header, name string) string {
@@ -28,7 +31,7 @@ func verifyResend(_ context.Context, r *Request, a *Access) error {
 	if id == "" {
 		return refuse("it has no id")
 	}
-	if err := a.checkSeconds(seconds); err != nil {
+	if _, err := a.checkSeconds(seconds, maxAge); err != nil {
 		return err
 	}
 	signatures := svix(r.Header, "Signature")
@@ -36,8 +39,8 @@ func verifyResend(_ context.Context, r *Request, a *Access) error {
 		return refuse("it has too many signatures")
 	}
 	good := a.anySecret(func(secret string) bool {
-		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
-		if err != nil || len(key) == 0 {
+		key, ok := svixKey(secret)
+		if !ok {
 			return false
 		}
 		mac := hmac.New(sha256.New, key)
@@ -55,6 +58,12 @@ func verifyResend(_ context.Context, r *Request, a *Access) error {
 		return refuse("its signature is of none of the secrets")
 	}
 	return nil
+}
+
+// svixKey reads a secret.
+func svixKey(secret string) (key []byte, ok bool) {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	return key, err == nil && len(key) > 0
 }
 
 // resendWords are the events that others call otherwise.

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/sha256"
@@ -21,7 +22,7 @@ const (
 // verifySendGrid checks an ECDSA signature of the time and the raw body.
 func verifySendGrid(_ context.Context, r *Request, a *Access) error {
 	seconds := r.Header.Get(sendgridTime)
-	if err := a.checkSeconds(seconds); err != nil {
+	if _, err := a.checkSeconds(seconds, maxAge); err != nil {
 		return err
 	}
 	signature, err := base64.StdEncoding.DecodeString(r.Header.Get(sendgridSignature))
@@ -91,7 +92,7 @@ func wordSet(words string) map[string]bool {
 	return set
 }
 
-func readSendGrid(o object, _ *Request, _ *Result) []Event {
+func readSendGrid(o object, _ *Request, out *Result) []Event {
 	e := Event{
 		Type:      word(nil, o.text("event")),
 		Recipient: o.text("email"),
@@ -101,7 +102,8 @@ func readSendGrid(o object, _ *Request, _ *Result) []Event {
 		Tags:      o.texts("category"),
 	}
 	e.timed(o.text("timestamp"))
-	e.MessageID, e.ProviderID = o.text("anymail_id"), sendgridID(o)
+	e.metadata = out.metadata()
+	e.MessageID, e.ProviderID = cmp.Or(o.text("anymail_id"), ownMessage(o.text("smtp-id"))), sendgridID(o)
 	if o.is("sg_machine_open") {
 		e.Bot = "sg_machine_open"
 	}
@@ -125,16 +127,17 @@ func readSendGrid(o object, _ *Request, _ *Result) []Event {
 			e.set(name, v)
 		}
 	}
-	return unknownAs(e, o.text("event"))
+	e.describe(o.text("event"))
+	return out.only(&e)
 }
 
 // sendgridRefusal says what a bounce is: one for good, or, if it is `blocked`, one because
 // of the sender.
 func sendgridRefusal(o object) *refusal {
-	r := &refusal{kind: o.text("type"), subtype: o.text("bounce_classification"), code: o.text("status")}
-	r.blocked = fold(r.kind) == "blocked"
+	r := &refusal{kind: o.text("type"), subtype: o.text("bounce_classification"), Refusal: mail.Refusal{Code: o.text("status")}}
+	r.Blocked = fold(r.kind) == "blocked"
 	if fold(r.kind) == "bounce" {
-		r.said = mail.BounceHard
+		r.Said = mail.BounceHard
 	}
 	return r
 }
@@ -158,8 +161,13 @@ func sendgridID(o object) string {
 // unknownAs returns the event, described by the provider's name of its type if that is
 // one that nobody knows and nothing else describes it.
 func unknownAs(e Event, name string) []Event {
+	e.describe(name)
+	return []Event{e}
+}
+
+// describe describes an event of a type that nobody knows.
+func (e *Event) describe(name string) {
 	if e.Type == sluice.EventUnknown && e.Description == "" {
 		e.Description = name
 	}
-	return []Event{e}
 }

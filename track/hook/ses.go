@@ -97,6 +97,9 @@ func readSESEvent(o object, id, published string, out *Result) []Event {
 		e.Description, e.RejectReason = detail.joined("bounceType", "bounceSubType"), ReasonBounced
 	case "Complaint":
 		e.Description, e.RejectReason = detail.joined("complaintFeedbackType", "complaintSubType"), ReasonSpam
+		if len(recipients) > 1 {
+			e.OneOf = len(recipients)
+		}
 	case "Delivery":
 		e.MTAResponse = detail.text("smtpResponse")
 	case "DeliveryDelay":
@@ -149,7 +152,7 @@ func perRecipient(e Event, recipients []sesRecipient, r refusal) []Event {
 	for i := range all {
 		all[i] = e
 		if i < len(recipients) {
-			all[i].Recipient, r.code = address(recipients[i].address), recipients[i].status
+			all[i].Recipient, r.Code = address(recipients[i].address), recipients[i].status
 			all[i].MTAResponse = cmp.Or(recipients[i].reply, e.MTAResponse)
 		}
 		all[i].bounced(&r)

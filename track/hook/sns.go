@@ -40,6 +40,9 @@ type Confirmation struct {
 // snsTopic is the ARN of a topic: partition, region, account, name.
 var snsTopic = regexp.MustCompile(`^arn:(aws|aws-cn|aws-us-gov):sns:([a-z]{2}(?:-[a-z]+)+-[0-9]):[0-9]{12}:[A-Za-z0-9_-]{1,256}(?:\.fifo)?$`)
 
+// IsTopic reports whether a text is the ARN of a topic.
+func IsTopic(text string) bool { return snsTopic.MatchString(text) }
+
 // URL returns what a GET of confirms the subscription, or "" if the topic is none. It is
 // made of the topic, not taken from the message, so that no message makes us call
 // another server.

@@ -75,7 +75,7 @@ func readSparkPostEvent(o object) []Event {
 		if known.is != "" {
 			e.Type = known.is
 		}
-		e.bounced(&refusal{kind: class, said: known.says, about: known.says == mail.BounceOther, blocked: blames(e.RejectReason)})
+		e.bounced(&refusal{kind: class, Refusal: mail.Refusal{Said: known.says, About: known.says == mail.BounceOther, Blocked: blames(e.RejectReason)}})
 	} else {
 		e.bounced(&refusal{})
 	}

@@ -16,6 +16,9 @@ import (
 // ErrRefused is what every error of Verify wraps: the request is not the provider's.
 var ErrRefused = errors.New("the request is not authenticated")
 
+// ErrStale is what an error of Verify wraps as well if the signed time does not hold.
+var ErrStale = errors.New("the signed time does not hold")
+
 // refuse returns an error that wraps ErrRefused.
 func refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...))
@@ -40,6 +43,10 @@ type Access struct {
 	// SNSHost. Nil: no request of SNS is authentic.
 	Certificates func(ctx context.Context, url string) ([]byte, error)
 
+	// Token reports whether a token of Mailgun, made at a time, is new or came with this
+	// body before. Nil: it is not asked.
+	Token func(ctx context.Context, token string, body []byte, made time.Time) (bool, error)
+
 	// Roots are who may have issued a certificate of SNS. Nil: the system's.
 	Roots *x509.CertPool
 
@@ -49,20 +56,22 @@ type Access struct {
 // maxAge is how far a signed time may be from now, in both directions.
 const maxAge = 5 * time.Minute
 
-// checkSeconds checks a signed time, in seconds since the epoch.
-func (a *Access) checkSeconds(seconds string) error {
+// checkSeconds checks a signed time, in seconds since the epoch, which may be back before
+// now, and returns it.
+func (a *Access) checkSeconds(seconds string, back time.Duration) (time.Time, error) {
 	n, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil {
-		return refuse("its time %.40q is no number of seconds", seconds)
+		return time.Time{}, refuse("its time %.40q is no number of seconds", seconds)
 	}
-	return a.checkTime(time.Unix(n, 0), maxAge)
+	at := time.Unix(n, 0)
+	return at, a.checkTime(at, back)
 }
 
 // checkTime checks that a signed time is at most back before now and at most maxAge
 // after it.
 func (a *Access) checkTime(at time.Time, back time.Duration) error {
 	if at.Before(a.Now.Add(-back)) || at.After(a.Now.Add(maxAge)) {
-		return refuse("its time %s is more than %s before or %s after now", at.UTC().Format(time.RFC3339), back, maxAge)
+		return fmt.Errorf("%w: %w", ErrStale, refuse("its time %s is more than %s before or %s after now", at.UTC().Format(time.RFC3339), back, maxAge))
 	}
 	return nil
 }

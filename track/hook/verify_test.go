@@ -175,7 +175,11 @@ func TestVerify(t *testing.T) {
 		if s.provider != "sendgrid" && verify(t, s.provider, s.request("", testNow), &Access{Secrets: []string{"", ""}, Now: testNow}) {
 			t.Errorf("%s: an empty secret holds", s.provider)
 		}
-		for _, off := range []time.Duration{-maxAge, maxAge} {
+		oldest := -maxAge
+		if s.provider == "mailgun" { // it repeats for hours, with the first signature
+			oldest = -mailgunMaxAge
+		}
+		for _, off := range []time.Duration{oldest, maxAge} {
 			if !verify(t, s.provider, s.request(s.secrets[0], testNow.Add(off)), both()) {
 				t.Errorf("%s: a request of %s is refused", s.provider, off)
 			}

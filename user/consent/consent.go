@@ -100,6 +100,15 @@ type Service struct {
 	// Unsubscribed says whether an address is known to have unsubscribed from all
 	// marketing mail; nil: nothing is known. Set it before anything is asked.
 	Unsubscribed func(address string) bool
+
+	// Stopped says whether marketing mail to an address is known to be stopped, for
+	// whatever reason, and whether that stays when its person wants mail again; nil:
+	// nothing is known. Set it before anything is asked.
+	Stopped func(address string) (stopped, stays bool)
+
+	// Pages is with what the links in mails begin that lead to pages of package link;
+	// empty: mails have those of UnsubscribeURL.
+	Pages string
 }
 
 // New returns a service whose links begin with base, a URL without a slash at

@@ -50,8 +50,9 @@ const (
 )
 
 // UnsubscribeURL returns the link of a send, empty if there is no public URL.
-// Each attempt of a send has the same.
-func (s *Service) UnsubscribeURL(send *mail.Send) (string, error) {
+// Each attempt of a send has the same. It has no room for a subscription group: it
+// unsubscribes from all marketing mail.
+func (s *Service) UnsubscribeURL(send *mail.Send, _ string) (string, error) {
 	if s.base == "" {
 		return "", nil
 	}
@@ -69,6 +70,9 @@ func (s *Service) UnsubscribeURL(send *mail.Send) (string, error) {
 // SampleUnsubscribeURL returns what such a link looks like. It is good for
 // nothing.
 func (s *Service) SampleUnsubscribeURL() string {
+	if s.Pages != "" {
+		return s.Pages + "preview"
+	}
 	if s.base == "" {
 		return ""
 	}
@@ -78,6 +82,7 @@ func (s *Service) SampleUnsubscribeURL() string {
 // Unsubscription is what a link says: which address wants no more mail, and by which mail.
 type Unsubscription struct {
 	Email string
+	Group string // the subscription group that the mail belonged to; empty: none
 
 	send, user string
 	name       string // under which a repeat is known
@@ -91,6 +96,13 @@ func (s *Service) OpenUnsubscribe(text string) (*Unsubscription, error) {
 		return nil, err
 	}
 	return &Unsubscription{Email: fields[0], send: fields[1], user: fields[2], name: onceName("unsubscribe-", text)}, nil
+}
+
+// UnsubscriptionOf returns what a link says that was read elsewhere. group is the
+// subscription group that the mail belonged to, or empty, and send the id of its send.
+// text is the same for each use of the link.
+func (s *Service) UnsubscriptionOf(email, group, send, text string) *Unsubscription {
+	return &Unsubscription{Email: email, Group: group, send: send, name: onceName("unsubscribe-", text)}
 }
 
 // Unsubscribe writes that somebody wants no more marketing mail. It is in force

@@ -18,7 +18,7 @@ var aSend = mail.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Numbe
 // tokenOf returns the token of a send's link.
 func tokenOf(t *testing.T, s *Service, send mail.Send) string {
 	t.Helper()
-	link, err := s.UnsubscribeURL(&send)
+	link, err := s.UnsubscribeURL(&send, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestUnsubscribeLinks(t *testing.T) {
 		t.Errorf("a confirmation as this: %v", err)
 	}
 	without := New(nil, "", nil, clock)
-	if link, err := without.UnsubscribeURL(&aSend); link != "" || err != nil {
+	if link, err := without.UnsubscribeURL(&aSend, ""); link != "" || err != nil {
 		t.Errorf("without a public URL: %s, %v", link, err)
 	}
 	if _, err := without.OpenUnsubscribe(text); !errors.Is(err, token.ErrInvalid) {

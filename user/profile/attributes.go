@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sluice/lib/jsonscan"
+	"sluice/mail"
 )
 
 // Members of an attributes object that say how it is to be applied.
@@ -56,6 +57,12 @@ func (p *Profile) setAttribute(name string, v jsonscan.Value, merge bool, nowMil
 		return p.setGroups(v, nowMillis)
 	}
 	if _, ok := standard[name]; ok {
+		if name == emailSubscribe {
+			if nowMillis+mail.SuppressAheadMillis < p.EmailSinceMillis {
+				return false // it came late, and something else was said meanwhile
+			}
+			p.EmailSinceMillis = max(p.EmailSinceMillis, nowMillis)
+		}
 		return p.Fields.Set(name, v.Raw)
 	}
 	old := p.Custom.Get(name)

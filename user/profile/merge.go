@@ -37,6 +37,7 @@ func (p *Profile) Merge(other *Profile) {
 	case other.CreatedMillis != 0:
 		p.CreatedMillis = min(p.CreatedMillis, other.CreatedMillis)
 	}
+	p.EmailStateFrom(other)
 	fill(&p.Fields, other.Fields)
 	fill(&p.Custom, other.Custom)
 	fill(&p.Newer, other.Newer) // what a newer program would do with both, nobody here knows

@@ -25,6 +25,7 @@ import (
 //	purchases    {product: [count, first ms, last ms], ...}
 //	revenue      {currency: millionths, ...}
 //	groups       {subscription group: [state, since ms], ...}
+//	email_since  when email_subscribe was said, ms since the epoch
 //
 // Members of other names are of a newer program. They are kept as they are,
 // behind those above, so that two versions can share users. So what a version
@@ -45,7 +46,12 @@ type Profile struct {
 	Purchases     []Tally
 	Revenue       []Money
 	Groups        []Group
-	Newer         Values // members that this program does not know
+
+	// EmailSinceMillis is when the attribute email_subscribe was said, or removed. 0: it
+	// never was, or by a version that did not keep the time.
+	EmailSinceMillis int64
+
+	Newer Values // members that this program does not know
 }
 
 // Alias is another name of a user, one of many under its label.
@@ -161,6 +167,8 @@ func (p *Profile) parseMember(name string, v jsonscan.Value) (err error) {
 		}
 	case "groups":
 		p.Groups, err = parseGroups(v.Raw)
+	case "email_since":
+		p.EmailSinceMillis, err = strconv.ParseInt(v.Raw, 10, 64)
 	default:
 		i, _ := p.Newer.find(name)
 		p.Newer = slices.Insert(p.Newer, i, Value{name, v.Raw})
@@ -281,6 +289,7 @@ func (p *Profile) Append(dst []byte) []byte {
 		}
 		w.dst = append(w.dst, '}')
 	}
+	w.number("email_since", p.EmailSinceMillis)
 	for _, v := range p.Newer {
 		w.name(v.Name)
 		w.dst = append(w.dst, v.Raw...)

@@ -55,7 +55,7 @@ func TestAttributes(t *testing.T) {
 		{"objects are removed", []string{`{"l":[{"id":1},{"id":2}]}`, `{"l":{"$remove":[{"$identifier_key":"id","$identifier_value":2}]}}`}, `{"l":[{"id":1}]}`},
 		{"names of databases and languages", []string{`{"__proto__":{"a":1},"a.b":1,"$where":1,"constructor":2,"":3}`}, `{"__proto__":{"a":1},"a.b":1,"constructor":2}`},
 		{"standard ones", []string{`{"first_name":"Ann","country":"austria","language":"German","email":" Ann@Example.COM ","phone":"+43 (1) 234-567","dob":"1990-02-28","email_subscribe":"opted_in","date_of_first_session":"2026-01-31 10:20:30 +0100"}`},
-			`{"fields":{"country":"AT","date_of_first_session":"2026-01-31T09:20:30.000Z","dob":"1990-02-28","email":"ann@example.com","email_subscribe":"opted_in","first_name":"Ann","language":"de","phone":"+431234567"}}`},
+			`{"fields":{"country":"AT","date_of_first_session":"2026-01-31T09:20:30.000Z","dob":"1990-02-28","email":"ann@example.com","email_subscribe":"opted_in","first_name":"Ann","language":"de","phone":"+431234567"},"email_since":7}`},
 		{"what is no country is nothing", []string{`{"country":"AT"}`, `{"country":"Atlantis"}`}, ``},
 		{"an empty country is nothing", []string{`{"country":"AT","language":"de"}`, `{"country":"","language":""}`}, ``},
 		{"nor is white space", []string{`{"country":"AT","language":"de"}`, `{"country":" ","language":"\t"}`}, ``},

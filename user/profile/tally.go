@@ -74,16 +74,36 @@ func stateWord(isSubscribed bool) string {
 }
 
 // SetGroup sets the state in a subscription group, and reports whether that
-// changed it. Beyond MaxGroups it changes nothing.
+// changed it. Beyond MaxGroups it changes nothing, unless somebody leaves the group: then
+// the oldest group in which this user is subscribed has no state any more, as mail of a
+// group without a state is sent all the same.
 func (p *Profile) SetGroup(id string, isSubscribed bool, millis int64) bool {
-	i, ok := slices.BinarySearchFunc(p.Groups, id, func(x Group, id string) int { return strings.Compare(x.ID, id) })
+	i, ok := slices.BinarySearchFunc(p.Groups, id, byGroupID)
 	switch {
-	case !ok && len(p.Groups) >= MaxGroups, ok && p.Groups[i].Subscribed == isSubscribed:
+	case !ok && len(p.Groups) >= MaxGroups && (isSubscribed || !p.dropGroup()), ok && p.Groups[i].Subscribed == isSubscribed:
 		return false
 	case !ok:
+		i, _ = slices.BinarySearchFunc(p.Groups, id, byGroupID)
 		p.Groups = slices.Insert(p.Groups, i, Group{id, isSubscribed, millis})
 	default:
 		p.Groups[i].Subscribed, p.Groups[i].SinceMillis = isSubscribed, millis
 	}
 	return true
+}
+
+func byGroupID(x Group, id string) int { return strings.Compare(x.ID, id) }
+
+// dropGroup removes the oldest group in which this user is subscribed, and reports
+// whether there is one.
+func (p *Profile) dropGroup() bool {
+	oldest := -1
+	for i := range p.Groups {
+		if g := &p.Groups[i]; g.Subscribed && (oldest < 0 || g.SinceMillis < p.Groups[oldest].SinceMillis) {
+			oldest = i
+		}
+	}
+	if oldest >= 0 {
+		p.Groups = slices.Delete(p.Groups, oldest, oldest+1)
+	}
+	return oldest >= 0
 }

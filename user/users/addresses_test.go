@@ -199,3 +199,31 @@ func TestEraseAddresses(t *testing.T) {
 		t.Error("the address is no name of its last owner")
 	}
 }
+
+// A state in a group that is said of an address is that of each who has it, on any
+// partition, where it is said so; else one of them gets it.
+func TestGroupOfEach(t *testing.T) {
+	for _, app := range []string{"", user.EachOfAddress} {
+		m := newModel(t, 4)
+		mail := user.Key{Kind: user.KeyEmail, Name: "a@example.com"}
+		m.add(user.Update{Op: user.OpGroup, Key: user.Key{Kind: user.KeyEmail, Name: "new@example.com"}, Name: "g", App: app, Body: "unsubscribed"})
+		for u := range 5 {
+			m.add(set(external(fmt.Sprint("u", u)), `{"email":"a@example.com"}`))
+		}
+		m.settle()
+		m.add(user.Update{Op: user.OpGroup, Key: mail, Name: "g", App: app, Body: "unsubscribed"})
+		m.settle()
+		left := 0
+		for u := range 5 {
+			if _, p := m.who(external(fmt.Sprint("u", u))); p.Left("g") {
+				left++
+			}
+		}
+		if want := map[string]int{"": 1, user.EachOfAddress: 5}[app]; left != want {
+			t.Errorf("app %q: %d have left, want %d", app, left, want)
+		}
+		if m.counts["new_user"] != 6 {
+			t.Errorf("app %q: %v", app, m.counts)
+		}
+	}
+}

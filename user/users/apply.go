@@ -14,7 +14,7 @@ import (
 
 // apply applies one update, or says where it goes.
 func (u *Unit) apply(up *Update) {
-	if u.repeated[up] || up.Op == user.OpSubscribe && u.applyToAll(up) {
+	if u.repeated[up] || up.Op == user.OpSubscribe && u.elsewhere(up) || ofEach(&up.Update) && u.applyToAll(up) {
 		return
 	}
 	id, x := u.target(up)
@@ -23,7 +23,7 @@ func (u *Unit) apply(up *Update) {
 		u.applyByAddress(up)
 		return
 	case x == nil, (up.Op == user.OpDelete || up.Op == user.OpMerge) && x.tookOver(&up.Update, id):
-		if !up.Op.OfEvent() && up.Op != user.OpMailed {
+		if !up.Op.OfEvent() && up.Op != user.OpMailed && !reported(&up.Update) {
 			u.result.Ignored++
 		}
 		if up.Op == user.OpAbsorb {
@@ -45,13 +45,13 @@ func (u *Unit) apply(up *Update) {
 		u.deadLetter(up, err.Error())
 		return
 	}
-	if bytes := u.sizeWith(p, func(c *profile.Profile) { change(c, up) }); bytes > user.MaxProfileBytes {
+	if bytes := u.sizeWith(p, func(c *profile.Profile) { u.change(c, up) }); bytes > mostBytes(up.Op) {
 		u.deadLetter(up, tooLarge(id, bytes))
 		return
 	}
 	made := x.last == up
 	u.facts.begin(up, x)
-	change(p, up)
+	u.change(p, up)
 	switch up.Op {
 	case user.OpAttributes, user.OpGroup, user.OpSubscribe:
 	case user.OpSeen, user.OpBought:
@@ -80,7 +80,7 @@ func (u *Unit) apply(up *Update) {
 }
 
 // change applies what an update does to a profile and to nothing else.
-func change(p *profile.Profile, up *Update) {
+func (u *Unit) change(p *profile.Profile, up *Update) {
 	switch up.Op {
 	case user.OpAttributes:
 		p.SetAttributes(up.Body, up.TimeMillis)
@@ -92,25 +92,8 @@ func change(p *profile.Profile, up *Update) {
 	case user.OpGroup:
 		p.SetGroup(up.Name, up.Body == "subscribed", up.TimeMillis)
 	case user.OpSubscribe:
-		p.Fields.Set(subscribeField, profile.Quoted(up.Body))
+		p.Subscribe(up.Body, up.TimeMillis, reported(&up.Update), u.now)
 	}
-}
-
-// subscribeField is the attribute that OpSubscribe sets.
-const subscribeField = "email_subscribe"
-
-// applyToAll applies an update of an address to each who has it. It reports
-// whether there are several.
-func (u *Unit) applyToAll(up *Update) bool {
-	if _, address := up.Key.Remembered(); !address || len(u.keys[up.Key]) < 2 {
-		return false
-	}
-	for _, id := range slices.Clone(u.keys[up.Key]) {
-		one := *up
-		one.Key = user.Key{Kind: user.KeyUser, Name: id.String()}
-		u.apply(&one)
-	}
-	return true
 }
 
 // sizeWith returns how many bytes a profile would have after a change, if each
@@ -127,6 +110,14 @@ func (u *Unit) sizeWith(p *profile.Profile, change func(*profile.Profile)) int {
 
 func tooLarge(id user.ID, bytes int) string {
 	return fmt.Sprintf("the profile of user %s would have %d bytes, at most %d are allowed: remove attributes first", id, bytes, user.MaxProfileBytes)
+}
+
+// mostBytes is how large a profile may be by an operation.
+func mostBytes(op user.Op) int {
+	if op == user.OpGroup || op == user.OpSubscribe {
+		return user.MaxProfileBytes + user.MaxConsentBytes
+	}
+	return user.MaxProfileBytes
 }
 
 // target returns whom an update is about, nil if nobody. A user whom it creates
@@ -238,7 +229,11 @@ func (u *Unit) create(up *Update) (user.ID, *person) {
 	if k, ok := up.Key.Remembered(); ok && (up.Op == user.OpGroup || up.Op == user.OpSubscribe) {
 		u.claim(k, id)
 	}
-	u.count(NewUser, up.App, u.now, 1)
+	app := up.App
+	if up.Op == user.OpGroup {
+		app = "" // it is no app
+	}
+	u.count(NewUser, app, u.now, 1)
 	return id, x
 }
 
@@ -257,9 +252,7 @@ func (u *Unit) inherit(id user.ID, x *person, address user.Key) {
 			x.profile.SetGroup(g.ID, g.Subscribed, g.SinceMillis)
 		}
 	}
-	if state := owner.profile.Fields.Get(subscribeField); state != "" && x.profile.Fields.Get(subscribeField) == "" {
-		x.profile.Fields.Set(subscribeField, state)
-	}
+	x.profile.EmailStateFrom(owner.profile)
 }
 
 // claim gives a key to a user. The former owner no longer exists.

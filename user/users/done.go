@@ -148,7 +148,11 @@ func (u *Unit) put(id user.ID, x *person) {
 		}
 		text := x.profile.Append(make([]byte, 0, len(x.row.Profile)+room))
 		row.Profile = unsafe.String(unsafe.SliceData(text), len(text))
-		if len(row.Profile) > user.MaxProfileBytes {
+		most := user.MaxProfileBytes
+		if u.careful { // each update was tried, and one of consent has more room
+			most += user.MaxConsentBytes
+		}
+		if len(row.Profile) > most {
 			u.full = true
 			u.deadLetter(x.last, tooLarge(id, len(row.Profile)))
 			return

@@ -250,12 +250,16 @@ func differences(was, is profile.Values, fn func(name, was, is string)) {
 	}
 }
 
-// groups is the body of a fact, or "". No group is ever taken from a user.
+// groups is the body of a fact, or "". Who leaves a group beyond profile.MaxGroups loses
+// the state in another one, which is no fact.
 func (f *facts) groups(is []profile.Group) string {
 	f.body = f.body[:0]
 	was := f.was.groups
 	for i := range is {
 		g, before := &is[i], ""
+		for len(was) > 0 && was[0].ID < g.ID {
+			was = was[1:]
+		}
 		if len(was) > 0 && was[0].ID == g.ID {
 			before, was = was[0].State(), was[1:]
 		}

@@ -10,6 +10,7 @@ import (
 	"sluice"
 	"sluice/journey"
 	"sluice/user"
+	"sluice/user/profile"
 )
 
 // asking is a model in which journeys ask for some names.
@@ -86,6 +87,23 @@ func TestFactsOfUpdates(t *testing.T) {
 	m.wantTold(`1 1 cart {"n":1}; 1 1 cart {"n":2}; 1 2 hat {"price":1}; 1 2 cap {"price":2}; ` +
 		`1 3 {"plan":[null,"free"]}; 1 3 {"email":[null,"a@example.com"],"plan":["free",null]}; 1 4 {"news":[null,"subscribed"]}; ` +
 		`1 4 {"news":["subscribed","unsubscribed"]}; 1 3 {"email_subscribe":[null,"opted_in"]}; 1 3 {"email_subscribe":["opted_in","unsubscribed"]}; 1 7`)
+}
+
+// Who leaves a group and has no room for it loses the state of the oldest one: that is no
+// change of any group behind it.
+func TestFactsOfAGroupBeyondTheBound(t *testing.T) {
+	m := asking(t, 1)
+	m.add(user.Update{Op: user.OpGroup, Key: external("ann"), Name: "a", Body: "subscribed"})
+	m.add(user.Update{Op: user.OpGroup, Key: external("ann"), Name: "news", Body: "unsubscribed"})
+	for n := range profile.MaxGroups - 2 {
+		m.now++
+		m.add(user.Update{Op: user.OpGroup, Key: external("ann"), Name: fmt.Sprint("g", n), Body: "subscribed"})
+	}
+	m.settle()
+	m.facts = nil
+	m.add(user.Update{Op: user.OpGroup, Key: external("ann"), Name: "weekly", Body: "unsubscribed"})
+	m.settle()
+	m.wantTold("")
 }
 
 // An attribute that goes from A to B and back in one transaction is two facts.

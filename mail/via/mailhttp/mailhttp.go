@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/lib/outbound"
 	"sluice/mail"
 	"sluice/mail/via/httponce"
 )
@@ -171,7 +172,7 @@ func (t *Transport) meaningOf(a *httponce.Answer) mail.Result {
 	case a.Status >= 200 && a.Status < 300:
 		r.Kind, r.Blame, r.ID = mail.ResultSent, mail.BlameNobody, t.idOf(a.Body)
 	case a.Status == http.StatusTooManyRequests, a.Status == http.StatusServiceUnavailable:
-		r.Throttled, r.RetryAfter = true, retryAfter(a.Header.Get("Retry-After"), t.clock.Now())
+		r.Throttled, r.RetryAfter = true, outbound.RetryAfter(a.Header, t.clock.Now(), MaxRetryAfter)
 	case a.Status >= 500 && !slices.Contains(t.s.NotTaken, a.Status):
 		r.Kind = mail.ResultInDoubt
 	case a.Status >= 500, a.Status < 400:
@@ -198,17 +199,6 @@ func (t *Transport) meaningOf(a *httponce.Answer) mail.Result {
 var ours = []int{
 	http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 	http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusUpgradeRequired,
-}
-
-// retryAfter reads the header: seconds, or a date (RFC 9110, 10.2.3).
-func retryAfter(text string, now time.Time) time.Duration {
-	var d time.Duration
-	if at, err := http.ParseTime(text); err == nil {
-		d = at.Sub(now)
-	} else if s, err := time.ParseDuration(text + "s"); err == nil {
-		d = s
-	}
-	return min(max(d, 0), MaxRetryAfter)
 }
 
 func withoutQuery(location string) string {

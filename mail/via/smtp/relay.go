@@ -106,6 +106,10 @@ type Options struct {
 	Idle        time.Duration // it is closed after so long unused
 	Timeouts    Timeouts
 
+	// Header makes a line of the header out of the id of a send, by which the provider's
+	// events name it again; nil: there is none.
+	Header func(send string) string
+
 	Clock sluice.Clock // nil: the machine's
 }
 
@@ -118,6 +122,8 @@ type Relay struct {
 	// What this server turned out to need; see window.go.
 	resets  atomic.Bool
 	noChunk atomic.Bool
+
+	returns func(e *mail.Envelope) string // nil: mail comes back to its sender
 
 	mu   sync.Mutex
 	idle []*session // the one used last is last
@@ -239,7 +245,7 @@ func (r *Relay) Workers() int { return r.opt.Connections }
 // has carried its MaxMessages. What a connection that died leaves untried is
 // not tried again on another: the caller decides where it goes.
 func (r *Relay) Deliver(ctx context.Context, envelopes []mail.Envelope, done func(i int, r mail.Result)) {
-	w := newWindow(r.opt.Clock, envelopes, done)
+	w := newWindow(r.opt.Clock, r.returned(r.named(envelopes)), done)
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()

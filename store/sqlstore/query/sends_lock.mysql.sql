@@ -1,1 +1,1 @@
-SELECT message, number, state, class, attempts, route, reply, reason, updated, due, life, journey, step FROM sends WHERE $KEYS FOR UPDATE
+SELECT message, number, state, class, attempts, route, reply, reason, updated, due, life, journey, step, variant FROM sends WHERE $KEYS FOR UPDATE

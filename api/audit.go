@@ -1,0 +1,319 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"sluice"
+	"sluice/store"
+)
+
+// The audit log says of each change by a session who made it, what was sent, and how the
+// thing looked just before and just after. That is as GET shows it, without secrets; only
+// what differs is kept. Both are read by requests of their own. So a change that somebody
+// else makes in between is among the differences, and has an entry as well.
+
+const auditPath = "/v1/audit"
+
+// Bounds of the audit log.
+const (
+	maxAuditPage    = 200
+	maxAuditMember  = 400                // bytes of a value
+	maxAuditView    = store.MaxAuditView // bytes of all
+	auditContext    = 40                 // bytes that stand before a difference within a long value
+	maxAuditEntries = 20                 // suppressions that are looked at
+	auditCut        = "…"
+)
+
+// auditViews say how what a path names looks. Other calls look themselves (watch,
+// became), or have nothing that looks different: a purge, a test mail.
+var auditViews = map[string]func(*request) (any, error){
+	accountPath: (*request).viewAccount,
+	keyPath:     (*request).viewKey,
+	groupPath:   (*request).viewGroup,
+
+	segmentPath:               (*request).getSegment,
+	templatePath:              (*request).viewTemplate,
+	templatePath + "/current": (*request).viewTemplate,
+
+	journeyPath:              (*request).viewJourney,
+	journeyPath + "/publish": (*request).viewJourney,
+	journeyPath + "/pause":   (*request).viewJourney,
+	journeyPath + "/resume":  (*request).viewJourney,
+	journeyPath + "/stop":    (*request).viewJourney,
+	journeyPath + "/archive": (*request).viewJourney,
+
+	webhookPath:             (*request).viewWebhook,
+	webhookPath + "/rotate": (*request).viewWebhook,
+
+	sendingPath + "/pause":  (*request).showSending,
+	sendingPath + "/resume": (*request).showSending,
+
+	deadLetterPath: (*request).viewDead,
+}
+
+// one is the element of a list that shows it; nil: there is none.
+func one[T, S any](all []T, err error, is func(*T) bool, shown func(*T) S) (any, error) {
+	if i := slices.IndexFunc(all, func(x T) bool { return is(&x) }); err == nil && i >= 0 {
+		return shown(&all[i]), nil
+	}
+	return nil, err
+}
+
+func (q *request) viewAccount() (any, error) {
+	all, err := q.AccountStore.Accounts(q.Context())
+	return one(all, err, func(a *store.Account) bool { return a.ID == q.PathValue("id") }, shownAccount)
+}
+
+func (q *request) viewKey() (any, error) {
+	all, err := q.Keys.APIKeys(q.Context())
+	return one(all, err, func(k *store.APIKey) bool { return k.ID == q.PathValue("id") }, shownKey)
+}
+
+func (q *request) viewGroup() (any, error) {
+	all, err := q.Groups.Groups(q.Context())
+	return one(all, err, func(g *store.Group) bool { return g.ID == q.PathValue("id") }, shownGroup)
+}
+
+// viewTemplate is a template with its current version.
+func (q *request) viewTemplate() (any, error) {
+	t, err := q.template()
+	if err != nil {
+		return nil, err
+	}
+	v, err := q.Templates.TemplateVersion(q.Context(), t.ID, 0)
+	return shownVersion(&t, &v), err
+}
+
+// viewJourney is a journey with its draft. What it counts changes by itself, and takes
+// long to add up.
+func (q *request) viewJourney() (any, error) {
+	j, err := q.Journeys.Draft(q.Context(), q.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return journeyInFull{journeyShown: shownJourney(&j), Document: json.RawMessage(j.Draft)}, nil
+}
+
+func (q *request) viewWebhook() (any, error) {
+	w, err := q.Webhooks.Store.Webhook(q.Context(), q.PathValue("id"))
+	return q.auditWebhook(&w), err
+}
+
+// auditWebhook is a webhook of whose URL there is only scheme and host: its path may be a
+// secret.
+func (q *request) auditWebhook(w *store.Webhook) webhookShown {
+	shown := q.shownWebhook(w)
+	shown.URL = originOf(w.URL)
+	return shown
+}
+
+// viewDead is a dead letter without its payload.
+func (q *request) viewDead() (any, error) {
+	d, err := q.deadLetter()
+	return shownDead(&d), err
+}
+
+// viewSuppressions are those of some entries, the first maxAuditEntries of them.
+func viewSuppressions(entries []string) func(*request) (any, error) {
+	return func(q *request) (any, error) {
+		all, err := q.Suppressions.Store.SuppressionsOf(q.Context(), entries[:min(len(entries), maxAuditEntries)])
+		shown := make(map[string]any)
+		for i := range all {
+			s := shownSuppression(&all[i])
+			shown[strings.TrimSpace(s.Entry+" "+s.Scope+" "+s.App+" "+s.Reason)] = s
+		}
+		return shown, err
+	}
+}
+
+// watch looks at what is about to be changed by a session, and has it looked at again
+// once it is changed. What cannot be looked at is not changed.
+func (q *request) watch(view func(*request) (any, error)) error {
+	if a, ok := q.w.(*answer); !ok || a.audit == "" || view == nil {
+		return nil
+	}
+	before, err := q.looksLike(q.Context(), view)
+	if err == nil {
+		q.before, q.view = before, view
+	}
+	return err
+}
+
+// became says how something looks that a session has made.
+func (q *request) became(shown any) { q.after = shown }
+
+// looksLike is how something looks now; nil: it is not there. It takes auditTimeout at most.
+func (q *request) looksLike(ctx context.Context, view func(*request) (any, error)) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+	defer cancel()
+	asked := *q
+	asked.Request, asked.query = q.WithContext(ctx), query{}
+	shown, err := view(&asked)
+	if isNotFound(err) {
+		return nil, nil
+	}
+	return shown, err
+}
+
+// noteView has the audit log show what a change has changed, also of a client that has
+// hung up.
+func (q *request) noteView() {
+	a, ok := q.w.(*answer)
+	if !ok || a.audit == "" {
+		return
+	}
+	after := q.after
+	if q.view != nil {
+		var err error
+		if after, err = q.looksLike(context.WithoutCancel(q.Context()), q.view); err != nil {
+			q.s.log.Warn("how a change looks is not in the audit log", "id", a.id, "error", err)
+			after = map[string]string{auditCut: "not known, as the database did not answer"}
+		}
+	}
+	a.before, a.after = differences(q.before, after)
+}
+
+// isNotFound reports whether an error says that there is no such thing.
+func isNotFound(err error) bool {
+	e, ok := err.(*sluice.Error)
+	return ok && e.Code == sluice.CodeNotFound
+}
+
+// auditTimes are members that change with everything else.
+var auditTimes = []string{"updated", "written"}
+
+// differences returns as JSON what of two things differs, of each its own; empty: nothing.
+func differences(before, after any) (was, is string) {
+	old, now := membersOf(before), membersOf(after)
+	differ := make(map[string]bool)
+	for _, all := range []map[string]json.RawMessage{old, now} {
+		for name := range all {
+			if !slices.Contains(auditTimes, name) && !bytes.Equal(old[name], now[name]) {
+				differ[name] = true
+			}
+		}
+	}
+	names := slices.Sorted(maps.Keys(differ))
+	return chosen(old, now, names), chosen(now, old, names)
+}
+
+// membersOf are those of what is shown.
+func membersOf(shown any) (members map[string]json.RawMessage) {
+	_ = json.Unmarshal(plainJSON(shown), &members) // what is no object has none
+	return members
+}
+
+// plainJSON is JSON in which HTML stands as it is.
+func plainJSON(of any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(of) // what is shown has a form
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// chosen is an object of some members, those that are long cut to where they differ from
+// others. What is too much is left out, and auditCut says so.
+func chosen(of, other map[string]json.RawMessage, names []string) string {
+	var b strings.Builder
+	for _, name := range names {
+		value, ok := of[name]
+		if !ok {
+			continue
+		}
+		member := "," + string(plainJSON(clipTo(name, maxAuditMember/2))) + ":" + string(shortened(value, other[name]))
+		if b.Len()+len(member) > maxAuditView-len(auditLeftOut)-1 {
+			b.WriteString(auditLeftOut)
+			break
+		}
+		b.WriteString(member)
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "{" + b.String()[1:] + "}"
+}
+
+// auditLeftOut stands for members that are too much.
+const auditLeftOut = `,"` + auditCut + `":"more"`
+
+// shortened is a value as it is, or a text of the part of it that differs.
+func shortened(value, other json.RawMessage) json.RawMessage {
+	if len(value) <= maxAuditMember {
+		return value
+	}
+	text, against := textOf(value), textOf(other)
+	start := 0
+	for start < min(len(text), len(against)) && text[start] == against[start] {
+		start++
+	}
+	start = wordBefore(text, max(0, start-auditContext))
+	for start > 0 && !utf8.RuneStart(text[start]) {
+		start--
+	}
+	short := text[start:]
+	if start > 0 {
+		short = auditCut + short
+	}
+	if len(short) > maxAuditMember {
+		short = clipTo(short, maxAuditMember) + auditCut
+	}
+	return plainJSON(short)
+}
+
+// textOf is a text itself, of other values their JSON.
+func textOf(value json.RawMessage) (text string) {
+	if json.Unmarshal(value, &text) != nil {
+		return string(value)
+	}
+	return text
+}
+
+// auditShown is an entry of the audit log.
+type auditShown struct {
+	ID      string          `json:"id"`
+	Time    string          `json:"time"`
+	Account string          `json:"account"`
+	Name    string          `json:"name"`
+	Method  string          `json:"method"`
+	Path    string          `json:"path"`
+	Status  int             `json:"status"`
+	Detail  string          `json:"detail"`
+	Before  json.RawMessage `json:"before,omitempty"`
+	After   json.RawMessage `json:"after,omitempty"`
+}
+
+// objectOf is a view as it is kept; one that an erasure has replaced is a text.
+func objectOf(view string) json.RawMessage {
+	if view == "" || json.Valid([]byte(view)) {
+		return json.RawMessage(view)
+	}
+	text, _ := json.Marshal(map[string]string{auditCut: view}) // texts have a form
+	return text
+}
+
+// listAudit is GET /v1/audit, the newest first.
+func (q *request) listAudit() (any, error) {
+	before := q.query.Get("before")
+	if len(before) > maxRequestIDBytes || !saneID(before) && before != "" {
+		return nil, errAfter(before)
+	}
+	return readList(q.query, "entries", maxAuditPage, maxAuditPage, func(limit int) ([]store.AuditEntry, error) {
+		return q.AccountStore.Audit(q.Context(), before, limit)
+	}, func(e *store.AuditEntry) auditShown {
+		return auditShown{e.ID, timeText(e.TimeMillis), e.Account, e.Name, e.Method, e.Path, e.Status, e.Detail, objectOf(e.Before), objectOf(e.After)}
+	}, func(e *store.AuditEntry) string { return e.ID })
+}
+
+// says sets what the audit log shows of a request, instead of its body.
+func (q *request) says(detail string) {
+	if a, ok := q.w.(*answer); ok {
+		a.detail = clip(detail)
+	}
+}

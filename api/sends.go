@@ -1,0 +1,162 @@
+package api
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"sluice"
+	"sluice/mail"
+	"sluice/user"
+)
+
+// sendsPath is where sends are looked for.
+const sendsPath = "/v1/sends"
+
+// Bounds of looking for sends.
+const (
+	defaultSends = 50
+	maxSends     = 200
+
+	// sendsPiece rows are read at a time, sendsPieces times in a request. What is looked
+	// for beyond them is behind the place that the answer names.
+	sendsPiece  = 1000
+	sendsPieces = 10
+)
+
+// sendFound is a send in a list, with the message that it is of.
+type sendFound struct {
+	sendShown
+	Message  string `json:"message"`
+	From     string `json:"from"`
+	Class    string `json:"class"`
+	Priority string `json:"priority"`
+	Tags     string `json:"tags"`
+	Journey  string `json:"journey,omitempty"`
+	Step     string `json:"step,omitempty"`
+	Variant  string `json:"variant,omitempty"`
+	Accepted string `json:"accepted"`
+}
+
+func foundSend(row *mail.SendRow) sendFound {
+	return sendFound{
+		sendShown: shownSend(row, row.Message), Message: row.Message, From: row.From, Class: row.Class.String(), Priority: row.Priority.String(), Tags: row.Tags,
+		Journey: row.Journey, Step: row.Step, Variant: row.Variant, Accepted: timeText(row.AcceptedMillis),
+	}
+}
+
+// sendsFound is a page of sends, the newest first. Next may be there when there are
+// no more: then the next page is empty.
+type sendsFound struct {
+	Sends []sendFound `json:"sends"`
+	Next  string      `json:"next,omitempty"`
+}
+
+// sort orders a page by time: ids of messages that journeys make have the time of what
+// they answer to, which others may have as well.
+func (f *sendsFound) sort() {
+	slices.SortStableFunc(f.Sends, func(a, b sendFound) int { return strings.Compare(b.Accepted, a.Accepted) })
+}
+
+// listSends is GET /v1/sends: of a user, or the newest of all.
+func (q *request) listSends() (any, error) {
+	limit, err := q.query.number("limit", defaultSends, maxSends)
+	if err != nil {
+		return nil, err
+	}
+	before, err := parseSendKey(q.query.Get("before"))
+	if err != nil {
+		return nil, err
+	}
+	to, state := strings.ToLower(q.query.Get("to")), q.query.Get("state")
+	if utf8.RuneCountInString(to) > maxMailboxTo {
+		return nil, refusal(sluice.CodeInvalid, "to has more than %d characters, want an address", maxMailboxTo)
+	}
+	if err := knownState(state); err != nil {
+		return nil, err
+	}
+	read := q.Sends.NewestSends
+	if name := q.query.Get("user"); name != "" {
+		id, ok := user.ParseID(name)
+		if !ok {
+			return nil, refusal(sluice.CodeInvalid, "user is %.64q, want a braze_id", name)
+		}
+		read = func(ctx context.Context, before mail.SendKey, limit int) ([]mail.SendRow, error) {
+			return q.Sends.UserSends(ctx, id, before, limit)
+		}
+	}
+	if id := q.query.Get("message"); id != "" {
+		return q.sendsOfMessage(id)
+	}
+	found := sendsFound{Sends: []sendFound{}}
+	for range sendsPieces {
+		rows, err := read(q.Context(), before, sendsPiece)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			before = mail.SendKey{Message: rows[i].Message, Number: rows[i].Number}
+			if (to == "" || strings.ToLower(rows[i].To) == to) && (state == "" || rows[i].State.String() == state) {
+				found.Sends = append(found.Sends, foundSend(&rows[i]))
+			}
+			if len(found.Sends) == limit {
+				break
+			}
+		}
+		if len(rows) < sendsPiece && len(found.Sends) < limit {
+			found.sort()
+			return found, nil
+		}
+		if len(found.Sends) == limit {
+			break
+		}
+	}
+	found.sort()
+	found.Next = before.Message + "." + strconv.Itoa(before.Number)
+	return found, nil
+}
+
+// sendsOfMessage is all sends of a message, with what those wait for that wait.
+func (q *request) sendsOfMessage(id string) (any, error) {
+	found := sendsFound{Sends: []sendFound{}}
+	if !sluice.ValidMessageID(id) {
+		return found, nil
+	}
+	rows, err := q.Sends.MessageSends(q.Context(), id)
+	for i := range rows {
+		found.Sends = append(found.Sends, foundSend(&rows[i]))
+		if r := &rows[i]; r.State == mail.SendWaiting {
+			found.Sends[i].WaitsFor = q.WaitsFor(r.To, r.Class)
+		}
+	}
+	return found, err
+}
+
+// knownState refuses a state that no send has.
+func knownState(state string) error {
+	if state == "" {
+		return nil
+	}
+	var names []string
+	for _, s := range mail.SendStates {
+		if names = append(names, s.String()); s.String() == state {
+			return nil
+		}
+	}
+	return refusal(sluice.CodeInvalid, "state is %.32q, want %s", state, strings.Join(names, ", "))
+}
+
+// parseSendKey reads the place in a list that an answer has named; empty: its beginning.
+func parseSendKey(text string) (k mail.SendKey, err error) {
+	if text == "" {
+		return k, nil
+	}
+	message, number, _ := strings.Cut(text, ".")
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 0 || !sluice.ValidMessageID(message) {
+		return k, errAfter(text)
+	}
+	return mail.SendKey{Message: message, Number: n}, nil
+}

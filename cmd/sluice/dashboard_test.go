@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+var dashboardShots = flag.String("shots", "", "a directory for screenshots of the dashboard")
+
+var setupLink = regexp.MustCompile(`http://\S+/setup#\S+`)
+
+// longText is how long a text of others may be, in characters, without a page that is
+// wider than its window, or very high.
+const longText = 10_000
+
+// startDashboard runs a program with a person and a mail whose texts are scripts, and
+// returns the link that makes the first account.
+func startDashboard(t *testing.T) (s *served, link string) {
+	t.Helper()
+	s = serveDashboard(t)
+	await(t, "a link", func() bool { link = setupLink.FindString(s.log.String()); return link != "" })
+	const evil = `<img src=x onerror=\"window.hacked=1\"><script>window.hacked=1</script>`
+	s.sent(t, http.StatusCreated, "/users/track/sync", `{"attributes":[{"external_id":"`+evil+`","email":"eve@example.com","first_name":"`+evil+`","note":"`+evil+`","subscription_groups":[{"subscription_group_id":"news","subscription_state":"subscribed"}]}]}`)
+	s.sent(t, http.StatusCreated, "/users/track/sync", `{"events":[{"external_id":"`+evil+`","name":"looked","time":"`+time.Now().UTC().Format(time.RFC3339)+`","properties":{"shelf":"`+evil+`"}}]}`)
+	s.sent(t, http.StatusCreated, "/users/track/sync", `{"attributes":[{"external_id":"long","email":"long@example.com","first_name":"`+strings.Repeat("W", 255)+`","last_name":"\u202eevil\u2066","`+strings.Repeat("n", 255)+`":"`+strings.Repeat("w", longText)+`"}]}`)
+	s.sent(t, http.StatusAccepted, "/v1/messages", `{"from":"shop@example.com","to":{"email":"eve@example.com","user_id":"`+evil+`"},"subject":"`+evil+`","metadata":{"campaign_id":"\u202e`+evil+`"},`+
+		`"html":"<title>unhurt</title><p>Hello Eve</p><script>document.title='hurt'</script><img src=x onerror=\"document.title='hurt'\">"}`)
+	return s, link
+}
+
+// serveDashboard runs a program that listens on loopback and has no public_url.
+func serveDashboard(t *testing.T) *served {
+	t.Helper()
+	dir := t.TempDir()
+	configure(t, dir, "partitions: 4\n")
+	return serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+}
+
+// asBrowser makes a request of JSON with headers, names and values in turn.
+func (s *served) asBrowser(t *testing.T, method, path, body string, header ...string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	res, err := s.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	return res
+}
+
+// The dashboard does in a browser what it promises, with Chromium, axe-core and the real
+// program.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	s, link := startDashboard(t)
+	await(t, "the mail is sent", func() bool {
+		_, body := s.get(t, "/v1/sends?state=sent")
+		return strings.Contains(body, "eve@example.com")
+	})
+	shots := *dashboardShots
+	if shots == "" {
+		shots = t.TempDir()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience) // what was done until then is told
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", filepath.Join("testdata", "dashboard.cjs"), s.url, link, shots)
+	cmd.Env = append(os.Environ(), "NODE_PATH="+filepath.Join(testTools(t, "node", "npm-test/package-lock.json"), "node_modules"))
+	said, err := cmd.CombinedOutput()
+	t.Logf("%s", said)
+	if err != nil {
+		t.Fatalf("%v; is chromium installed? `make deps-test` does it", err)
+	}
+	for _, step := range []string{"first run", "sign in", "overview", "find a person", "a timeline by kind", "suppress an address", "read a mail", "roles refused", "session revoked", "eight tabs have one stream", "the server is lost and regained", "routes and domains", "reactions", "audit log", "bad names", "a slow or broken API", "a long list", "every page at every width and scheme", "keyboard"} {
+		if !strings.Contains(string(said), "ok "+step+"\n") {
+			t.Errorf("the step %q was not done", step)
+		}
+	}
+}
+
+// What a browser sends for another page is refused, and no cookie goes over plain http.
+func TestSessionsAreTheirOwners(t *testing.T) {
+	t.Parallel()
+	s, link := startDashboard(t)
+	_, token, _ := strings.Cut(link, "#")
+	const signIn = `{"name":"ann@example.com","password":"correct horse battery"}`
+	call := func(method, path, body string, header ...string) *http.Response {
+		t.Helper()
+		return s.asBrowser(t, method, path, body, header...)
+	}
+	if res := call("POST", "/v1/setup", `{"token":"`+token+`","name":"ann@example.com","password":"short"}`, "Origin", s.url); res.StatusCode != http.StatusBadRequest {
+		t.Errorf("a short password: %d", res.StatusCode)
+	}
+	res := call("POST", "/v1/setup", `{"token":"`+token+`",`+signIn[1:], "Origin", s.url)
+	if res.StatusCode != http.StatusOK || len(res.Cookies()) != 1 {
+		t.Fatalf("setup: %d %v", res.StatusCode, res.Cookies())
+	}
+	c := res.Cookies()[0]
+	if c.Name != "sluice" || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Secure {
+		t.Errorf("the cookie on loopback is %v", c)
+	}
+	cookie := c.Name + "=" + c.Value
+	const pause, why = "/v1/sending/pause", `{"by":"tag","value":"x"}`
+	tests := []struct {
+		name, method, path, body string
+		header                   []string
+		want                     int
+	}{
+		{"a read", "GET", "/v1/sending", "", []string{"Cookie", cookie}, 200},
+		{"a change", "POST", pause, why, []string{"Cookie", cookie, "Origin", s.url}, 200},
+		{"a change without an origin", "POST", pause, why, []string{"Cookie", cookie}, 403},
+		{"a change by another site", "POST", pause, why, []string{"Cookie", cookie, "Origin", "https://evil.example"}, 403},
+		{"a change by a page of no origin", "POST", pause, why, []string{"Cookie", cookie, "Origin", "null"}, 403},
+		{"a change by another port", "POST", pause, why, []string{"Cookie", cookie, "Origin", "http://127.0.0.1:1"}, 403},
+		{"a call of Braze's API by another site", "POST", "/users/export/ids", `{"external_ids":["a"]}`, []string{"Cookie", cookie, "Origin", "https://evil.example"}, 403},
+		{"the plain cookie behind https", "GET", "/v1/sending", "", []string{"Cookie", cookie, "X-Forwarded-Proto", "https"}, 401},
+		{"half a cookie", "GET", "/v1/sending", "", []string{"Cookie", cookie[:len(cookie)-1]}, 401},
+		{"sign in by another site", "POST", "/v1/session", signIn, []string{"Origin", "https://evil.example"}, 403},
+		{"sign out by another site", "DELETE", "/v1/session", "", []string{"Cookie", cookie, "Origin", "https://evil.example"}, 403},
+		{"sign out", "DELETE", "/v1/session", "", []string{"Cookie", cookie, "Origin", s.url}, 204},
+		{"after signing out", "GET", "/v1/sending", "", []string{"Cookie", cookie}, 401},
+	}
+	for _, tt := range tests {
+		if res := call(tt.method, tt.path, tt.body, tt.header...); res.StatusCode != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, res.StatusCode, tt.want)
+		}
+	}
+	if log := s.log.String(); strings.Count(log, "signed out") != 1 || strings.Count(log, "signed in") != 1 {
+		t.Errorf("signing in and out is not in the log, or twice:\n%s", log)
+	}
+	secure := call("POST", "/v1/session", signIn, "Origin", strings.Replace(s.url, "http:", "https:", 1), "X-Forwarded-Proto", "https")
+	if cookies := secure.Cookies(); len(cookies) != 1 || cookies[0].Name != "__Host-sluice" || !cookies[0].Secure || cookies[0].Path != "/" {
+		t.Errorf("behind https: %d %v", secure.StatusCode, cookies)
+	}
+	for i, want := 0, http.StatusForbidden; i < 12; i++ {
+		if i >= 10 {
+			want = http.StatusTooManyRequests
+		}
+		if res := call("POST", "/v1/session", `{"name":"bob@example.com","password":"wrong horse battery"}`, "Origin", s.url); res.StatusCode != want {
+			t.Errorf("attempt %d: %d, want %d", i+1, res.StatusCode, want)
+		}
+	}
+}

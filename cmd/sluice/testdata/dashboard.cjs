@@ -1,0 +1,394 @@
+// Drives the dashboard of a running program in Chromium, for TestDashboard:
+//
+//	node dashboard.cjs URL SETUP-LINK [DIRECTORY FOR SCREENSHOTS]
+//
+// It prints "ok STEP" for each step, and ends at the first that fails.
+const fs = require("node:fs");
+const net = require("node:net");
+const assert = require("node:assert/strict");
+const { chromium } = require("playwright-core");
+const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+const [url, link, shots] = process.argv.slice(2);
+const password = "correct horse battery";
+const evil = `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>`;
+const faults = []; // what no page may do, in any step
+
+async function open(browser, width, scheme) {
+  const context = await browser.newContext({ viewport: { width, height: 844 }, colorScheme: scheme, reducedMotion: "reduce" });
+  const page = await context.newPage();
+  page.setDefaultTimeout(30_000);
+  page.on("pageerror", (e) => faults.push(`${page.url()}: ${e}`));
+  page.on("dialog", (d) => { faults.push(`${page.url()}: a dialog`); void d.dismiss(); });
+  page.on("console", (m) => {
+    if (m.type() === "error" && !/status of (401|403|404|409)/.test(m.text())) faults.push(`${page.url()}: ${m.text()}`);
+  });
+  page.on("request", (r) => {
+    if (!r.url().startsWith(url) && !r.url().startsWith("data:")) faults.push(`${page.url()} asks ${r.url()}`);
+  });
+  return page;
+}
+
+async function step(name, act) {
+  try {
+    await act();
+  } catch (e) {
+    console.log(`FAIL ${name}: ${e.stack}`);
+    process.exit(1);
+  }
+  if (faults.length > 0) {
+    console.log(`FAIL ${name}: ${faults.join("\n")}`);
+    process.exit(1);
+  }
+  console.log(`ok ${name}`);
+}
+
+const heading = (page, name) => page.getByRole("heading", { level: 1, name }).waitFor();
+
+async function signIn(page, name) {
+  await page.goto(`${url}/sign-in`);
+  await page.getByLabel("Name").fill(name);
+  await page.getByLabel("Password").fill(password);
+  await page.keyboard.press("Enter");
+  await heading(page, "Overview");
+}
+
+/** ask makes a call of the API in the page, and returns its status. */
+const ask = (page, method, path, body) => page.evaluate(async ([method, path, body]) => {
+  const answer = await fetch(path, { method, headers: { "Content-Type": "application/json" }, body: body && JSON.stringify(body) });
+  return { status: answer.status, body: await answer.json().catch(() => undefined) };
+}, [method, path, body]);
+
+async function judged(page, where) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run({ exclude: [["iframe"]] }));
+  const found = violations.map((v) => `${where}: ${v.id}: ${v.nodes.map((n) => n.html.slice(0, 200)).join(" ")}`);
+  const beyond = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  return beyond > 0 ? [...found, `${where} is ${beyond} pixels wider than the window`] : found;
+}
+
+const accessible = async (page, where) => assert.deepEqual(await judged(page, where), []);
+
+(async () => {
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+  const page = await open(browser, 1280, "light");
+
+  await step("first run", async () => {
+    await page.goto(link);
+    await heading(page, "Make the first account");
+    assert.ok(!page.url().includes("#"), "the link's secret stays in the address bar");
+    await accessible(page, "setup");
+    await page.getByLabel("Name").fill("Ann@example.com");
+    await page.getByLabel("Password", { exact: true }).fill(password);
+    await page.getByLabel("Password again").fill(password);
+    await page.getByRole("button", { name: "Make the account" }).click();
+    await heading(page, "Overview");
+  });
+  await step("the link works once", async () => {
+    const again = await open(browser, 1280, "light");
+    await again.goto(link);
+    await again.getByLabel("Name").fill("eve@example.com");
+    await again.getByLabel("Password", { exact: true }).fill(password);
+    await again.getByLabel("Password again").fill(password);
+    await again.getByRole("button", { name: "Make the account" }).click();
+    await again.getByRole("alert").getByText("This link was used").waitFor();
+    await again.context().close();
+  });
+  await step("sign in", async () => {
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await heading(page, "Sign in");
+    await accessible(page, "sign-in");
+    await page.getByLabel("Name").fill("ann@example.com");
+    await page.getByLabel("Password").fill("wrong horse battery");
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").getByText("Name or password is wrong").waitFor();
+    await signIn(page, "ann@example.com");
+  });
+  await step("overview", async () => {
+    await page.getByText("answers").first().waitFor();
+    await page.getByRole("button", { name: "Stop marketing mail" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Stop marketing mail" }).click();
+    await page.getByText("Marketing mail is stopped").waitFor();
+    await page.getByRole("button", { name: "Resume marketing mail" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Resume marketing mail" }).click();
+    await page.getByText("Marketing mail is stopped").waitFor({ state: "detached" });
+  });
+  await step("find a person", async () => {
+    await page.getByRole("link", { name: "People" }).click();
+    await page.getByLabel("Id or address").fill("EVE@ex");
+    await page.keyboard.press("Enter");
+    await page.getByRole("cell", { name: "address", exact: true }).waitFor();
+    await page.getByRole("table").getByRole("link").first().click();
+    await page.getByRole("heading", { name: "What happened" }).waitFor();
+    await page.getByText(evil).first().waitFor();
+    await page.getByText("Mail to eve@example.com").waitFor();
+    assert.equal(await page.evaluate(() => window.hacked), undefined, "a script in a name was run");
+  });
+  await step("a timeline by kind", async () => {
+    const entries = page.getByRole("list", { name: "What happened" });
+    await entries.getByText(`shelf ${evil}`).waitFor();
+    await accessible(page, "a person");
+    const all = await entries.getByRole("listitem").allTextContents();
+    assert.equal(all.length, 4, all.join("\n"));
+    for (const what of ["Mail to eve", "Became known", "Group news", "looked"]) assert.ok(all.some((text) => text.startsWith(what)), `${what}: ${all.join("\n")}`);
+    for (const [kind, what] of [["event", "looked"], ["mail", "Mail to"], ["change", "Became known"], ["consent", "Group news"]]) {
+      await page.getByLabel("Show").selectOption(kind);
+      await entries.getByText(what).waitFor();
+      assert.equal(await entries.getByRole("listitem").count(), 1, kind);
+    }
+    await page.getByLabel("Show").selectOption("journey");
+    await page.getByText("Nothing is known yet").waitFor();
+  });
+  await step("suppress an address", async () => {
+    await page.goto(`${url}/suppressions`);
+    await page.getByRole("button", { name: "Suppress an address" }).click();
+    await page.getByLabel("Address, or a domain").fill("mallory@example.com");
+    await page.getByRole("button", { name: "Suppress", exact: true }).click();
+    await page.getByRole("cell", { name: "mallory@example.com" }).waitFor();
+    await page.getByRole("button", { name: "Remove" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Remove" }).click();
+    await page.getByText("Nobody is suppressed").waitFor();
+  });
+  await step("read a mail", async () => {
+    await page.goto(`${url}/mailbox`);
+    await page.getByRole("table").getByRole("link").first().click();
+    const mail = page.frameLocator("iframe");
+    await mail.getByText("Hello Eve").waitFor();
+    const frame = page.frames().find((f) => f.url().endsWith("/view"));
+    assert.equal(await frame.evaluate(() => document.title), "unhurt", "a script in a mail was run");
+    await page.getByRole("button", { name: "Show the source" }).click();
+    await page.getByText("Subject:").waitFor();
+    await page.getByRole("link", { name: "What became of it" }).click();
+    await page.getByText("sent").first().waitFor();
+    // A mail's own script is refused by its policy, and says so.
+    faults.splice(0, faults.length, ...faults.filter((f) => !/Blocked script execution|sandbox|Refused to|violates the following Content Security Policy/.test(f)));
+  });
+  const viewer = await open(browser, 1280, "dark");
+  await step("roles refused", async () => {
+    const made = await ask(page, "POST", "/v1/accounts", { name: "vic@example.com", role: "viewer", password });
+    assert.equal(made.status, 201);
+    await signIn(viewer, "vic@example.com");
+    await viewer.goto(`${url}/suppressions`);
+    await viewer.getByText("Nobody is suppressed").waitFor();
+    assert.equal(await viewer.getByRole("button", { name: "Suppress an address" }).count(), 0);
+    assert.equal(await viewer.getByRole("link", { name: "Settings" }).count(), 0);
+    for (const [method, path, body] of [
+      ["POST", "/v1/suppressions", { suppressions: [{ entry: "a@example.com" }] }], ["POST", "/v1/sending/pause", { by: "all" }], ["GET", "/v1/accounts"], ["POST", "/v1/keys", { name: "x", permissions: "all" }], ["GET", "/v1/audit"],
+      ["POST", "/users/track", { attributes: [] }], ["POST", "/v1/messages", {}],
+    ]) assert.ok([401, 403].includes((await ask(viewer, method, path, body)).status), `a viewer may ${method} ${path}`);
+  });
+  await step("session revoked", async () => {
+    await viewer.goto(url);
+    await heading(viewer, "Overview");
+    await page.goto(`${url}/settings/accounts`);
+    await page.getByRole("row", { name: "vic@example.com" }).getByRole("button", { name: "Sign out" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Sign out" }).click();
+    await viewer.getByRole("heading", { level: 1, name: "Sign in" }).waitFor({ timeout: 8_000 });
+  });
+  await step("eight tabs have one stream", async () => {
+    const at = await open(browser, 1280, "light");
+    const context = at.context();
+    await context.addCookies((await page.context().storageState()).cookies);
+    const streams = [], looks = [];
+    context.on("request", (r) => {
+      if (r.url().endsWith("/v1/overview/stream")) streams.push(r.frame().page());
+      if (r.url().endsWith("/v1/overview")) looks.push(r);
+    });
+    const tabs = [at, ...await Promise.all(Array.from({ length: 7 }, () => context.newPage()))];
+    await Promise.all(tabs.map(async (tab) => { await tab.goto(url); await tab.getByText("Oldest not stored").waitFor(); }));
+    assert.equal(streams.length, 1, "several tabs have streams");
+    assert.equal(looks.length, 0, "a tab polls");
+    const other = tabs.find((tab) => tab !== streams[0]);
+    await other.goto(`${url}/people?q=eve`); // the other connections are free
+    await other.getByRole("table").waitFor();
+    await streams[0].close();
+    for (const end = Date.now() + 10_000; streams.length < 2;) {
+      assert.ok(Date.now() < end, "no other tab goes on with the stream");
+      await other.waitForTimeout(50);
+    }
+    await context.close();
+  });
+  await step("the server is lost and regained", async () => {
+    const sockets = new Set();
+    const away = net.createServer((from) => {
+      const to = net.connect(new URL(url).port, "127.0.0.1");
+      for (const [a, b] of [[from, to], [to, from]]) {
+        sockets.add(a);
+        a.on("close", () => { sockets.delete(a); b.destroy(); });
+        a.on("error", () => undefined);
+        a.pipe(b);
+      }
+    });
+    const listen = (port) => new Promise((resolve, reject) => { away.once("error", reject); away.listen(port, "127.0.0.1", resolve); });
+    await listen(0);
+    const { port } = away.address();
+    const context = await browser.newContext({ storageState: await page.context().storageState() });
+    const at = await context.newPage();
+    await at.goto(`http://127.0.0.1:${port}/`);
+    await at.getByText("Oldest not stored").waitFor();
+    away.close();
+    for (const socket of sockets) socket.destroy();
+    await at.getByRole("alert").getByText("The server does not answer").waitFor({ timeout: 15_000 });
+    await listen(port);
+    await at.getByRole("alert").waitFor({ state: "detached", timeout: 15_000 });
+    await context.close();
+    away.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  await step("routes and domains", async () => {
+    await page.goto(`${url}/settings/routes`);
+    await page.getByRole("row", { name: /^sink works .* the preset$/ }).waitFor();
+    await page.getByRole("row", { name: /^sending sink the preset$/ }).waitFor();
+  });
+  await step("reactions", async () => {
+    await page.getByRole("link", { name: "Reactions" }).click();
+    await heading(page, "Reactions");
+    const rows = page.getByRole("region", { name: "Reactions" }).getByRole("row");
+    await rows.filter({ hasText: `[U+202E]${evil}` }).getByRole("cell", { name: "1", exact: true }).first().waitFor();
+    await page.getByRole("definition").filter({ hasText: "1 delivered" }).waitFor();
+    await rows.getByRole("link").first().click(); // into its links
+    await page.getByText("Only of the campaign").waitFor();
+    assert.equal(new URL(page.url()).searchParams.get("campaign"), `\u202e${evil}`);
+    await page.getByLabel("Told apart by").selectOption("day");
+    await rows.filter({ hasText: new Date().getUTCFullYear() }).first().waitFor();
+    await page.getByLabel("Time").selectOption("7");
+    await page.waitForURL(/days=7/);
+    await page.getByRole("link", { name: "Show all" }).click();
+    await page.getByText("Only of the campaign").waitFor({ state: "detached" });
+    assert.equal(await page.evaluate(() => window.hacked), undefined, "a script in a campaign was run");
+  });
+  await step("audit log", async () => {
+    const bob = await ask(page, "POST", "/v1/accounts", { name: "bob@example.com", role: "viewer", password });
+    await ask(page, "PUT", `/v1/accounts/${bob.body.id}`, { role: "editor", password: `${password} two` });
+    await ask(page, "PUT", "/v1/groups/evil", { name: `\u202e${evil}`, description: "d".repeat(1000), public: true });
+    await ask(page, "DELETE", "/v1/groups/evil");
+    await ask(page, "DELETE", `/v1/accounts/${bob.body.id}`);
+    const key = await ask(page, "POST", "/v1/keys", { name: "shop", permissions: "events:write" });
+    await page.goto(`${url}/settings/audit`);
+    const row = (what) => page.getByRole("row").filter({ hasText: what }).first();
+    await row(`PUT /v1/accounts/${bob.body.id}`).getByText("viewer").waitFor();
+    assert.match(await row(`PUT /v1/accounts/${bob.body.id}`).textContent(), /ann@example\.com.*role\s*before\s*viewer\s*after\s*editor/);
+    assert.match(await row("DELETE /v1/groups/evil").textContent(), /public\s*before\s*true\s*removed/);
+    assert.match(await row("POST /v1/keys").textContent(), /name\s*after\s*shop/);
+    assert.equal(await page.getByText(key.body.key).count(), 0, "a key is in the audit log");
+    assert.ok((await row("PUT /v1/groups/evil").textContent()).includes(`[U+202E]${evil}`));
+    for (const what of ["POST /v1/sending/pause", "POST /v1/suppressions", "POST /v1/accounts"]) await page.getByText(what, { exact: true }).first().waitFor();
+    assert.equal(await page.getByText(password).count(), 0, "a password is in the audit log");
+  });
+  await step("bad names", async () => {
+    const list = /\/v1\/users\?/;
+    await page.route(list, async (r) => { // no such name is let in; a page does not rely on it
+      const answer = await r.fetch();
+      const body = await answer.json();
+      for (const u of body.users) Object.assign(u, { first_name: "W".repeat(10_000), email: `${"m".repeat(10_000)}@example.com` });
+      await r.fulfill({ response: answer, json: body });
+    });
+    await page.goto(`${url}/people?q=long`);
+    await page.getByRole("cell").filter({ hasText: "WWWW" }).waitFor();
+    await accessible(page, "a long name");
+    const row = await page.getByRole("row").filter({ hasText: "WWWW" }).boundingBox();
+    assert.ok(row.height < 400, `a row of a long name is ${row.height} pixels high`);
+    await page.unroute(list);
+    await page.getByRole("table").getByRole("link").first().click();
+    await page.getByRole("heading", { name: "What happened" }).waitFor();
+    await accessible(page, "a person of a long name");
+    const texts = await page.evaluate(() => [...document.querySelectorAll("bdi")].map((e) => e.textContent));
+    assert.ok(texts.some((t) => t.includes("WWWW")) && texts.every((t) => t.length <= 301 && !/[\u202a-\u202e\u2066-\u2069]/.test(t)), "a text is shown whole, or turns what is beside it");
+    assert.equal(await page.evaluate(() => window.hacked), undefined, "a script in a name was run");
+  });
+  await step("a slow or broken API", async () => {
+    const at = await open(browser, 1280, "light");
+    await at.context().addCookies((await page.context().storageState()).cookies);
+    const wanted = /\/v1\/(reactions|series|audit|users|sends)\b/;
+    const lost = [];
+    for (const [path, there] of [["/reactions", "Answers of programs"], ["/settings/audit", "Before and after"], ["/people?q=eve", "eve@example.com"], ["/messages", "eve@example.com"]]) {
+      for (const [how, answer] of [
+        ["an error", { status: 500, contentType: "application/json", body: '{"error":{"code":"internal","message":"<b>it</b> broke"}}' }],
+        ["no JSON", { status: 200, contentType: "text/html", body: "<h1>proxy</h1>" }],
+        ["half of it", { status: 200, contentType: "application/json", body: '{"reactions":[{' }],
+        ["nothing", undefined],
+      ].slice(0, path.startsWith("/reactions") || path.endsWith("/audit") ? 4 : 1)) {
+        await at.route(wanted, (r) => (answer ? r.fulfill(answer) : r.abort("connectionreset")));
+        await at.goto(url + path);
+        await at.getByRole("button", { name: "Try again" }).first().waitFor();
+        if (how === "an error") await at.getByText("<b>it</b> broke").first().waitFor();
+        lost.push(...(await judged(at, `${path} with ${how}`)));
+        await at.unroute(wanted);
+        await at.evaluate(() => [...document.querySelectorAll("button")].filter((b) => b.textContent === "Try again").forEach((b) => b.click()));
+        await at.getByText(there).first().waitFor();
+      }
+      let release;
+      const held = new Promise((done) => { release = done; });
+      await at.route(wanted, async (r) => { await held; await r.continue(); });
+      await at.goto(url + path);
+      await at.getByText("Loading", { exact: true }).first().waitFor({ state: "attached" });
+      await at.getByRole("link", { name: "Overview" }).waitFor(); // the rest can be used
+      release();
+      await at.getByText(there).first().waitFor();
+      await at.unroute(wanted);
+    }
+    await at.context().close();
+    faults.splice(0, faults.length, ...faults.filter((f) => !/status of 500|ERR_CONNECTION_RESET/.test(f)));
+    assert.equal(lost.join("\n"), "");
+  });
+  await step("a long list", async () => {
+    const sends = Array.from({ length: 1000 }, (_, i) => ({
+      send: `0190f1d2-0000-7000-8000-${String(i).padStart(12, "0")}/0`, message: "m", to: `person-${i}@${i < 500 ? "" : "a-much-longer-name."}example.com`, from: "shop@example.com", state: "sent",
+      class: "marketing", priority: "normal", tags: "spring,".repeat(i % 50), attempts: 1, accepted: "2026-01-31T10:00:00Z", updated: "2026-01-31T10:00:00Z", life: [],
+    }));
+    for (const width of [1280, 390]) {
+      const at = await open(browser, width, "light");
+      await at.context().addCookies((await page.context().storageState()).cookies);
+      await at.route(/\/v1\/sends\?/, (r) => r.fulfill({ json: { sends } }));
+      await at.goto(`${url}/messages`);
+      const list = at.getByRole("region", { name: "Mails" });
+      await list.getByText("person-0@").waitFor();
+      await list.locator("table.rows").waitFor();
+      const edges = () => list.getByRole("row").nth(1).getByRole("cell").evaluateAll((cells) => cells.filter((c) => c.offsetWidth > 0).map((c) => Math.round(c.getBoundingClientRect().left)));
+      const before = await edges();
+      assert.equal(before.length, width > 760 ? 6 : 3, "columns that are seen");
+      await list.evaluate((e) => { e.scrollTop = e.scrollHeight; });
+      await list.getByText("person-999@").waitFor();
+      assert.deepEqual(await edges(), before, "columns move as other rows come in");
+      assert.ok(await list.getByRole("row").count() < 80, "rows are drawn that nobody sees");
+      assert.equal(await list.getByRole("row").last().getAttribute("aria-rowindex"), "1001");
+      const [row, end] = [await list.getByRole("row").last().boundingBox(), await list.boundingBox()];
+      assert.ok(Math.abs(row.y + row.height - end.y - end.height) < 2, "the last row does not end the list");
+      await list.getByRole("columnheader", { name: "To" }).click();
+      await accessible(at, `a long list ${width}`);
+      await at.context().close();
+    }
+  });
+  await step("every page at every width and scheme", async () => {
+    const storage = await page.context().storageState();
+    const found = [];
+    const paths = ["/", "/people", "/people?q=eve@example.com", "/messages", "/doubts", "/reactions", "/reactions?by=step&days=7", "/people?q=long", "/mailbox", "/suppressions", "/dead-letters", "/series", "/journeys", "/settings/accounts", "/settings/keys", "/settings/groups", "/settings/routes", "/settings/audit", "/design"];
+    const { body } = await ask(page, "GET", "/v1/users?q=eve@");
+    paths.push(`/people/${body.users[0].braze_id}`);
+    for (const [width, scheme] of [[1280, "light"], [390, "light"], [1280, "dark"], [390, "dark"]]) {
+      const at = await open(browser, width, scheme);
+      await at.context().addCookies(storage.cookies);
+      for (const path of paths) {
+        await at.goto(url + path);
+        await at.getByRole("heading", { level: 1 }).waitFor();
+        if (path !== "/design") await at.getByText("Loading", { exact: true }).first().waitFor({ state: "detached" });
+        found.push(...(await judged(at, `${path} ${width} ${scheme}`)));
+        if (shots) await at.screenshot({ path: `${shots}/${path.replace(/\W+/g, "_")}-${width}-${scheme}.png` });
+      }
+      await at.context().close();
+    }
+    assert.equal(found.join("\n"), "");
+  });
+  await step("keyboard", async () => {
+    await page.goto(url);
+    await heading(page, "Overview");
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the page");
+    await page.keyboard.press("Enter");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+  });
+  await browser.close();
+})().catch((e) => {
+  console.log(`FAIL ${e.stack}`);
+  process.exit(1);
+});

@@ -1,0 +1,32 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestTrack(t *testing.T) {
+	for _, tt := range []struct{ text, wrong string }{
+		{"track: {opens: false}", ""},
+		{"track: {url: 'https://t.example.com/', clicks: false}", ""},
+		{"track: {url: 'http://127.0.0.1:8020/mail'}", ""},
+		{"track: {url: 't.example.com'}", "track.url is t.example.com; want https://HOST"},
+		{"track: {url: 'https://t.example.com/?a=b'}", "track.url has a query"},
+		{"track: {url: 'javascript:alert(1)'}", "track.url"},
+		{"track: {url: 'https://t.example.com', listen: '127.0.0.1:8020', scanners: [198.51.100.0/24, '2001:db8::1']}", ""},
+		{"track: {listen: '127.0.0.1:8020'}", "track.listen is set, and there is no track.url"},
+		{"track: {url: 'https://t.example.com', listen: '8020'}", "track.listen is \"8020\", want HOST:PORT"},
+		{"track: {tls_certificate: a.pem}", "track.tls_certificate and track.tls_key belong together"},
+		{"track: {scanners: [mimecast.com]}", "track.scanners has \"mimecast.com\", want an address or a network"},
+	} {
+		c, err := load(t, tt.text, nil, nil)
+		switch {
+		case tt.wrong == "" && err != nil:
+			t.Errorf("%s: %v", tt.text, err)
+		case tt.wrong == "" && strings.HasSuffix(c.Track.URL, "/"):
+			t.Errorf("%s: links would begin with %s/", tt.text, c.Track.URL)
+		case tt.wrong != "" && (err == nil || !strings.Contains(err.Error(), tt.wrong)):
+			t.Errorf("%s: %v, want %s", tt.text, err, tt.wrong)
+		}
+	}
+}

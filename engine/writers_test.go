@@ -1,0 +1,103 @@
+package engine_test
+
+import (
+	"database/sql"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"sluice/config"
+	"sluice/engine"
+	"sluice/test/proxy"
+)
+
+// writersOf are the names of the writers of the store that run.
+func writersOf(e *engine.Engine) string {
+	names := slices.Sorted(maps.Keys(e.Stats().Failing))
+	return strings.Join(slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, "store") }), ", ")
+}
+
+// postForty hands in events of seven people.
+func postForty(t *testing.T, e *engine.Engine) (count int64) {
+	t.Helper()
+	for i := range 40 {
+		post(t, e, i, time.Now())
+	}
+	return 40
+}
+
+// TestWritersByDistance: a database that is far is written by several transactions at
+// once, unless the configuration says how many. All that comes is stored once.
+func TestWritersByDistance(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		writers int
+		delay   time.Duration // of each way
+		want    string
+	}{
+		{"near", 0, 0, "store"},
+		{"far", 0, 5 * time.Millisecond, "store, store 2, store 3, store 4"},
+		{"told", 2, 5 * time.Millisecond, "store, store 2"},
+		{"more than partitions", 16, 0, "store, store 2, store 3, store 4, store 5, store 6, store 7, store 8"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			redis, database := sharedServers(t)
+			to, err := url.Parse(database)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := proxy.New("tcp", to.Host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = p.Close() })
+			p.Delay(test.delay)
+			to.Host = p.Addr()
+			e := open(t, redis, to.String(), 8, func(cfg *config.Config) { cfg.StoreWriters = test.writers })
+			all := postForty(t, e)
+			await(t, "all is counted", func() bool { return counted(t, e) == all })
+			if got := writersOf(e); got != test.want {
+				t.Errorf("writers: %s; want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestWritersAtOnce: as many transactions as writers are in the database at once. They
+// are counted while another transaction has the rows of all cursors.
+func TestWritersAtOnce(t *testing.T) {
+	redis, database := sharedServers(t)
+	const writers = 3
+	e := open(t, redis, database, 8, func(cfg *config.Config) { cfg.StoreWriters = writers })
+	await(t, "all partitions are held", func() bool { return e.Stats().Leases["store"] == 8 })
+	db, err := sql.Open("pgx", database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(t.Context(), "SELECT 1 FROM cursors WHERE follower = 'store' FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	all := postForty(t, e)
+	await(t, "each writer waits for a cursor", func() bool {
+		var waiting int
+		err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE cursors%'").Scan(&waiting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return waiting == writers
+	})
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "all is counted", func() bool { return counted(t, e) == all })
+}

@@ -1,0 +1,95 @@
+package flow
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/lib/doctor"
+	"sluice/test/servers"
+)
+
+// A URL that cannot work is refused with what to do about it.
+func TestDialOfWrongServers(t *testing.T) {
+	t.Parallel()
+	s, err := servers.StartSentinels(t.Context(), servers.SentinelOptions{Dir: t.TempDir(), Replicas: 2, Sentinels: 3, Extra: []string{"--min-replicas-to-write", "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	node, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), Listen: "tcp", Extra: []string{"--cluster-enabled", "yes"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = node.Kill() })
+	sentinel, second, server, replica := s.Sentinels[0].Addr(), s.Sentinels[1].Addr(), s.Servers[0].Addr(), s.Servers[1].Addr()
+	tests := []struct {
+		url, found, remedy string
+		waits              bool // a start waits for it
+	}{
+		{"redis://" + sentinel, "is a sentinel", "watches: " + servers.SentinelSet, false},
+		{"redis://" + sentinel + "," + second, "is a sentinel", "redis-sentinel://", false},
+		{"redis-sentinel://" + sentinel + "/other", "watches no master set other, but: " + servers.SentinelSet, "name one that it watches", false},
+		{"redis-sentinel://" + server + "/" + servers.SentinelSet, "is a server, no sentinel", "port 26379", false},
+		{"redis://" + replica, "is a replica of " + server, "redis-sentinel://", true},
+		{"redis://" + server + "," + replica, "is a server alone", "name one server", false},
+		{"redis://" + node.Addr(), "has the slots 0-16383", "--cluster create", true},
+		{"redis://127.0.0.1:1,127.0.0.1:2", "none of its 2 addresses", "start them", true},
+		{"redis://127.0.0.1:1", "connection refused", "is it running", true},
+	}
+	for _, test := range tests {
+		r, err := Dial(t.Context(), test.url)
+		if err == nil {
+			err = r.TakesWrites(t.Context())
+			r.Close()
+		}
+		if err == nil {
+			t.Errorf("%s is taken", test.url)
+			continue
+		}
+		if !strings.Contains(err.Error(), test.found) || !strings.Contains(err.Error(), test.remedy) || IsAway(err) != test.waits {
+			t.Errorf("%s: %v; a start waits: %v", test.url, err, IsAway(err))
+		}
+		failed := false
+		for check, severity := range severities(t, &Examiner{URL: test.url}) {
+			failed = failed || severity == doctor.SeverityError && check != doctor.CheckRedisClock
+		}
+		if !failed {
+			t.Errorf("doctor finds nothing wrong with %s", test.url)
+		}
+	}
+	for check, severity := range severities(t, &Examiner{URL: s.URL(), Main: true}) {
+		if severity != doctor.SeverityOK {
+			t.Errorf("of sentinels that are as they should be: %s is %s", check, severity)
+		}
+	}
+	if err := s.Sentinels[2].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if got := severities(t, &Examiner{URL: s.URL()})[doctor.CheckRedisFailover]; got != doctor.SeverityWarning {
+		t.Errorf("with a dead sentinel: %s", got)
+	}
+	promoted(t, s)
+}
+
+// promoted kills the master: the client goes on with the one that is promoted.
+func promoted(t *testing.T, s *servers.Sentinels) {
+	t.Helper()
+	r, err := Dial(t.Context(), "redis-sentinel://127.0.0.1:1,"+s.Sentinels[0].Addr()+"/"+servers.SentinelSet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	write := func() error { return r.Do(t.Context(), "write", r.B().Set().Key("a").Value("b").Build()) }
+	if err := write(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Servers[0].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	eventually(t, "a replica is the master", func() bool { return s.Master() != nil })
+	took := time.Since(began)
+	eventually(t, "the client writes to it", func() bool { return write() == nil })
+	t.Logf("a replica was the master after %s, and was written after %s more", took.Round(10*time.Millisecond), (time.Since(began) - took).Round(10*time.Millisecond))
+}

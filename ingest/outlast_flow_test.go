@@ -1,0 +1,130 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/store"
+	"sluice/user"
+)
+
+// leaving is a store that goes away: a commit fails, it answers so many times more, and
+// then it answers nobody until it is back.
+type leaving struct {
+	store.Store
+	store.JourneyStore
+	usersToo
+
+	mu      sync.Mutex
+	leaves  bool // from the next commit on
+	away    bool
+	answers int // that it still gives when it is away
+}
+
+var errAway = errors.New("the database is away")
+
+func (l *leaving) Apply(ctx context.Context, p store.Prepared) (store.Applied, error) {
+	l.mu.Lock()
+	l.away = l.away || l.leaves
+	away := l.away
+	l.mu.Unlock()
+	if away {
+		return store.Applied{}, errAway
+	}
+	return l.Store.Apply(ctx, p)
+}
+
+func (l *leaving) Cursors(ctx context.Context, follower string, partitions []int) (map[int]sluice.Position, error) {
+	l.mu.Lock()
+	if l.away {
+		if l.answers--; l.answers < 0 {
+			l.mu.Unlock()
+			return nil, errAway
+		}
+	}
+	l.mu.Unlock()
+	return l.Store.Cursors(ctx, follower, partitions)
+}
+
+func (l *leaving) set(leaves bool, answers int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leaves, l.away, l.answers = leaves, false, answers
+}
+
+func (l *leaving) gone() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.away && l.answers < 0
+}
+
+// queued is a Queue that notes what it is given, as the lanes do, once.
+type queued struct {
+	mu  sync.Mutex
+	at  map[int]sluice.Position
+	got []string // names of events
+}
+
+func (*queued) Begin(context.Context, []int) error  { return nil }
+func (*queued) GoneBack(context.Context, int) error { return nil }
+
+func (q *queued) Queue(_ context.Context, _ *flow.Lease, b *flow.Batch) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.at[b.Partition].Before(b.Position) {
+		return nil
+	}
+	q.at[b.Partition] = b.Position
+	r, err := sluice.ReadBatch(b.Data)
+	if err != nil {
+		return err
+	}
+	for r.Next() {
+		var e sluice.Event
+		if r.Item.Kind == sluice.ItemEvent && sluice.DecodeEvent(r.Item.Payload, &e) == nil {
+			q.got = append(q.got, e.Name)
+		}
+	}
+	return r.Err()
+}
+
+func (q *queued) has(name string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Contains(q.got, name)
+}
+
+// What the logs get while the database is away is queued, however many times the database
+// answered behind the commit that failed: the session stays, or the next one
+// cannot begin.
+func TestWhatComesIsQueuedWhileTheDatabaseIsAway(t *testing.T) {
+	for _, answers := range []int{0, 1, 2, 3} {
+		b, q, db := newBed(t, "sqlite"), &queued{at: make(map[int]sluice.Position)}, &leaving{}
+		e := newEngine(b, setup{queue: q, store: func(s store.Store) store.Store {
+			db.Store, db.JourneyStore, db.usersToo = s, s.(store.JourneyStore), s.(user.Store)
+			return db
+		}})
+		e.run()
+		e.write(0, "one", named("before"))
+		b.eventually("all is stored", func() bool { return b.storedNames() == "before" })
+		db.set(true, answers)
+		e.write(0, "two", named("cut off"))
+		b.eventually("somebody gets no answer", db.gone)
+		for _, name := range []string{"first", "second"} {
+			e.write(0, name, named(name))
+			e.write(1, name, named(name+" elsewhere"))
+			b.eventually("it is queued", func() bool { return q.has(name) && q.has(name+" elsewhere") })
+		}
+		db.set(false, 0)
+		b.eventually("all is stored", func() bool { return b.count("events") == 6 })
+		e.stop()
+		if slices.Sort(q.got); len(slices.Compact(q.got)) != 6 {
+			t.Errorf("queued after %d answers: %q", answers, q.got)
+		}
+	}
+}

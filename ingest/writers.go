@@ -1,0 +1,39 @@
+package ingest
+
+import "strconv"
+
+// Writers of the store.
+//
+// The idea. A transaction is some twenty statements one after the other, and each waits
+// for its round trip. With a database that is near they are nothing. With one that is
+// 10 ms away they are as long as the load itself, and the database idles meanwhile. So a
+// process may store by several followers, each with partitions of its own (flow.Share),
+// a store of its own with its connection for transactions, and sessions, margins, gaps and
+// health of its own. While one waits, the others load.
+//
+// The invariants. To the database, and to the logs, a writer is what a process is. No
+// partition has two, and its cursor refuses a second one. Rows that several write have
+// stripes (the lowest partition of a writer), or are locked in the order of their keys.
+// What is for another partition is forwarded. A writer that fails begins anew from its
+// cursors, and the others go on.
+//
+// What was tried and dropped stands in docs/decisions/70-writers.md.
+
+// flush is where a transaction of the writer is full, by the bound of one that is alone.
+// Those of several are smaller: together they hold in memory twice what one does at most,
+// and their partitions end at about the same time.
+func (s *StoreFollower) flush(alone int) int {
+	if s.Writers > 1 {
+		return alone / max(2, s.Writers/2)
+	}
+	return alone
+}
+
+// Name is what health, log and alerts call a writer of the store: the first as the role,
+// the others with their number behind it.
+func (s *StoreFollower) Name() string {
+	if s.Writer == 0 {
+		return StoreRole
+	}
+	return StoreRole + " " + strconv.Itoa(s.Writer+1)
+}

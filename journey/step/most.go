@@ -1,0 +1,45 @@
+package step
+
+import (
+	"slices"
+
+	"sluice/journey/plan"
+)
+
+// MostMails returns how many mails a person may get by one decision, at most: so many
+// message steps may be in a row in which nothing waits.
+func (j *Journey) MostMails() (most int) {
+	from := make([]int, len(j.p.Steps)) // by step: of a person who comes there
+	for _, at := range slices.Backward(j.order) {
+		s := &j.p.Steps[at]
+		on := 0
+		for _, next := range atOnce(s) {
+			if next != plan.Out {
+				on = max(on, from[next])
+			}
+		}
+		if from[at] = on; s.Kind == plan.StepMessage {
+			from[at]++
+		}
+		most = max(most, from[at])
+	}
+	return most
+}
+
+// atOnce are the steps to which somebody may go on who comes to a step, without a wait.
+func atOnce(s *plan.PlanStep) (all []int) {
+	switch {
+	case s.Kind == plan.StepDelay && s.Delay.Date == nil:
+	case s.Kind == plan.StepDelay:
+		all = []int{s.Delay.Date.Otherwise}
+	case s.Kind == plan.StepWait: // a rule may hold already
+		for i := range s.Paths {
+			if slices.ContainsFunc(s.Paths[i].When, func(on plan.On) bool { return on.Kind == plan.OnRule }) {
+				all = append(all, s.Paths[i].Next)
+			}
+		}
+	default:
+		all = nexts(s)
+	}
+	return all
+}

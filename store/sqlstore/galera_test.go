@@ -1,0 +1,127 @@
+package sqlstore_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/mail"
+	"sluice/store/sqlstore"
+	"sluice/test/servers"
+)
+
+// Processes on two nodes of a Galera cluster migrate one after the other, a write
+// that meets one of another node is repeated, and a process goes on with another
+// node when its own is killed.
+func TestGalera(t *testing.T) {
+	t.Parallel()
+	g, err := servers.StartGalera(t.Context(), t.TempDir(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close() })
+	must(t, g.Nodes[0].CreateDatabase(t.Context(), "sluice"))
+	open := func(url string) *sqlstore.Store {
+		s, err := sqlstore.Open(t.Context(), url, sqlstore.Options{})
+		must(t, err)
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	one, other := open(g.Nodes[0].URL("sluice")), open(g.Nodes[1].URL("sluice"))
+	var both sync.WaitGroup
+	for _, s := range []*sqlstore.Store{one, other} {
+		both.Go(func() {
+			if err := s.Migrate(t.Context()); err != nil {
+				t.Errorf("migrate on two nodes at once: %v", err)
+			}
+		})
+	}
+	both.Wait()
+	collide(t, one, other)
+	seeEachOther(t, one, other)
+	moveOn(t, g, open(g.URL("sluice")))
+	leaveAlone(t, g)
+}
+
+// collide has two nodes change one row again and again.
+func collide(t *testing.T, nodes ...*sqlstore.Store) {
+	t.Helper()
+	const times = 20
+	var all sync.WaitGroup
+	for _, s := range nodes {
+		all.Go(func() {
+			for range times {
+				if _, err := s.TakeLease(t.Context(), "role", []int{1}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	numbers, err := nodes[0].TakeLease(t.Context(), "role", []int{1})
+	must(t, err)
+	if got := numbers[1]; got != uint64(times*len(nodes)+1) {
+		t.Errorf("%d leases were numbered, want %d", got, times*len(nodes)+1)
+	}
+}
+
+// seeEachOther has a node asked for what another one has just stored. It is large, so that
+// applying it takes a moment.
+func seeEachOther(t *testing.T, nodes ...*sqlstore.Store) {
+	t.Helper()
+	const times, bytes = 40, 1 << 20
+	for n := range times {
+		id := sluice.NewMessageID(time.Now().UnixMilli())
+		must(t, nodes[n%2].AddBodies(t.Context(), []mail.Body{{Message: id, Recipients: 1, CreatedMillis: time.Now().UnixMilli(), Data: make([]byte, bytes)}}))
+		found, err := nodes[1-n%2].Bodies(t.Context(), []string{id}, 2*bytes)
+		if err != nil || len(found[id]) != bytes {
+			t.Fatalf("content %d is not found at the other node (%v): its mail would fail", n, err)
+		}
+	}
+}
+
+// moveOn kills the node that a process is connected to.
+func moveOn(t *testing.T, g *servers.Galera, s *sqlstore.Store) {
+	t.Helper()
+	at := func() uint64 {
+		cursors, err := s.Cursors(t.Context(), "store", []int{0})
+		if err != nil {
+			return 0
+		}
+		return cursors[0].Major
+	}
+	at() // makes the row
+	must(t, apply(t.Context(), s, effectTo(1, events(100))))
+	must(t, g.Nodes[0].Kill())
+	began := time.Now()
+	for at() != 2 { // as a follower does after every error
+		err := apply(t.Context(), s, effectTo(2, events(100)))
+		if time.Since(began) > time.Minute {
+			t.Fatal(err)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	t.Logf("written by another node after %s", time.Since(began).Round(10*time.Millisecond))
+}
+
+// leaveAlone kills a second node: the third one says why it serves nothing.
+func leaveAlone(t *testing.T, g *servers.Galera) {
+	t.Helper()
+	must(t, g.Nodes[1].Kill())
+	for began := time.Now(); ; <-time.After(50 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		s, err := sqlstore.Open(ctx, g.URL("sluice"), sqlstore.Options{})
+		cancel()
+		if err == nil {
+			_ = s.Close()
+		} else if strings.Contains(err.Error(), "Galera node serves nothing") && sqlstore.IsAway(err) {
+			return
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatalf("a node without the others says %v", err)
+		}
+	}
+}

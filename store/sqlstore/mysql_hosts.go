@@ -1,0 +1,142 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// severalHostsLifetime bounds the life of a reading connection where there are
+// several hosts: one to a server that is no primary any more ends within it.
+const severalHostsLifetime = 10 * time.Second
+
+// mysqlHosts connects to the first of several servers that takes writes. It goes on
+// with the one that it found last, so the connections of a process are to one server.
+type mysqlHosts struct {
+	all   []driver.Connector
+	names []string
+	last  atomic.Int32
+}
+
+// Connect implements driver.Connector.
+func (h *mysqlHosts) Connect(ctx context.Context) (driver.Conn, error) {
+	var errs []error
+	first := int(h.last.Load())
+	for i := range h.all {
+		n := (first + i) % len(h.all)
+		conn, err := h.all[n].Connect(ctx)
+		if err == nil {
+			if err = takesWrites(ctx, conn); err == nil {
+				err = seesOthers(ctx, conn)
+			}
+			if err == nil {
+				h.last.Store(int32(n))
+				return conn, nil
+			}
+			_ = conn.Close()
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", h.names[n], err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, fmt.Errorf("no server of %d takes writes: %w", len(h.all), errors.Join(errs...))
+}
+
+// Driver implements driver.Connector.
+func (h *mysqlHosts) Driver() driver.Driver { return h.all[0].Driver() }
+
+// Why a server of several is passed over.
+var (
+	errReadOnly   = errors.New("it is read-only, as replicas are")
+	errNotPrimary = errors.New("wsrep_ready is OFF: " + galeraRemedy)
+)
+
+// takesWrites reports why a server takes no writes. A Galera node without the others
+// answers these questions all the same.
+func takesWrites(ctx context.Context, conn driver.Conn) error {
+	value, err := secondColumn(ctx, conn, "SELECT 'read_only', @@GLOBAL.read_only")
+	if err != nil {
+		return err
+	}
+	if value != "0" && value != "OFF" { // MariaDB 12 has words for it
+		return errReadOnly
+	}
+	value, err = secondColumn(ctx, conn, "SHOW STATUS LIKE 'wsrep_ready'")
+	if err != nil || value != "OFF" {
+		return err
+	}
+	// A MariaDB that is no Galera node says OFF as well.
+	if value, err = secondColumn(ctx, conn, "SHOW GLOBAL VARIABLES LIKE 'wsrep_on'"); err == nil && value == "ON" {
+		return errNotPrimary
+	}
+	return err
+}
+
+// mysqlHost connects to the one server of a URL.
+type mysqlHost struct{ driver.Connector }
+
+// Connect implements driver.Connector.
+func (h *mysqlHost) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := h.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := seesOthers(ctx, conn); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// seesOthers has a session on a Galera node see what was committed on any node before it
+// reads. Nodes apply what others have committed a moment later: a process at one would not
+// find the content of a mail that another process has stored and handed on, and fail it.
+func seesOthers(ctx context.Context, conn driver.Conn) error {
+	value, err := secondColumn(ctx, conn, "SHOW GLOBAL VARIABLES LIKE 'wsrep_on'")
+	if err != nil || value != "ON" {
+		return err
+	}
+	_, err = conn.(driver.ExecerContext).ExecContext(ctx, "SET SESSION wsrep_sync_wait = 1", nil)
+	return err
+}
+
+// secondColumn returns that of the first row; empty: there is no row.
+func secondColumn(ctx context.Context, conn driver.Conn, statement string) (string, error) {
+	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, statement, nil)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	row := make([]driver.Value, 2)
+	if err := rows.Next(row); err != nil {
+		if errors.Is(err, io.EOF) {
+			return "", nil
+		}
+		return "", err
+	}
+	if text, ok := row[1].([]byte); ok {
+		return string(text), nil
+	}
+	return fmt.Sprint(row[1]), nil
+}
+
+const galeraRemedy = "this Galera node serves nothing while it is not in touch with most of the others (SHOW STATUS LIKE 'wsrep_cluster_status'); see the others and the network, and name several hosts in the URL: mysql://USER:PASSWORD@HOST:PORT,HOST:PORT/NAME"
+
+// notPrimary is the number with which a Galera node answers everything while it is
+// not in touch with most of the others.
+const notPrimary = 1047
+
+// explained adds what to do to an error that does not say it.
+func explained(err error) error {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok && e.Number == notPrimary {
+		return fmt.Errorf("%w: %s", err, galeraRemedy)
+	}
+	return err
+}

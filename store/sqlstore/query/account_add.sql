@@ -1,0 +1,1 @@
+INSERT INTO accounts (id, name, role, password, created, updated) VALUES (?, ?, ?, ?, ?, ?)

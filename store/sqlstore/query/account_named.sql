@@ -1,0 +1,1 @@
+SELECT id, name, role, password, created, updated FROM accounts WHERE name = ?

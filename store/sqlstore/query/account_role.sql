@@ -1,0 +1,1 @@
+UPDATE accounts SET role = ?, updated = ? WHERE id = ?

@@ -1,0 +1,1 @@
+SELECT updated FROM accounts WHERE id = ?

@@ -1,0 +1,1 @@
+SELECT id, at, path, detail, was, became FROM audit_log WHERE id > ? ORDER BY id LIMIT ?

@@ -1,0 +1,1 @@
+UPDATE audit_log SET path = ?, detail = ?, was = ?, became = ? WHERE id = ?

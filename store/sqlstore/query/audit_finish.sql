@@ -1,0 +1,1 @@
+UPDATE audit_log SET status = ?, detail = ?, was = ?, became = ? WHERE id = ?

@@ -1,0 +1,1 @@
+UPDATE events SET properties = ? WHERE time = ? AND event_id = ?

@@ -1,0 +1,1 @@
+SELECT time FROM events ORDER BY time LIMIT 1

@@ -1,0 +1,1 @@
+DELETE FROM subscription_groups WHERE id = ?

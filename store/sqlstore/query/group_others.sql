@@ -1,0 +1,1 @@
+SELECT COUNT(*) FROM subscription_groups WHERE id <> ?

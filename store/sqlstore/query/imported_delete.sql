@@ -1,0 +1,1 @@
+DELETE FROM events WHERE part = ? AND pos_major = ? AND pos_minor = ? AND time BETWEEN ? AND ?

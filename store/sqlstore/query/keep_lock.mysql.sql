@@ -1,1 +1,0 @@
-SELECT GET_LOCK(CONCAT('sluice.keep.', MD5(DATABASE())), 0)

@@ -1,0 +1,1 @@
+SELECT target FROM links WHERE hash = ?

@@ -1,0 +1,1 @@
+DELETE FROM links WHERE used < ? AND hash > ? AND hash <= ?

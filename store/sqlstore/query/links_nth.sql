@@ -1,0 +1,1 @@
+SELECT hash FROM links WHERE hash > ? ORDER BY hash LIMIT 1 OFFSET ?

@@ -1,1 +1,0 @@
-SELECT GET_LOCK(CONCAT('sluice.migrate.', MD5(DATABASE())), ?)

@@ -1,0 +1,1 @@
+UPDATE leases SET number = number + 1, taken_at = UTC_TIMESTAMP(3) WHERE role = ? AND part = 0 AND number = ?

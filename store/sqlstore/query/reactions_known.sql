@@ -1,0 +1,1 @@
+SELECT DISTINCT campaign, journey, step, variant, link FROM reactions WHERE bucket = ? LIMIT ?

@@ -1,0 +1,1 @@
+SELECT bucket FROM reactions WHERE bucket < ? ORDER BY bucket LIMIT 1

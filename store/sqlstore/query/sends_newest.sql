@@ -1,0 +1,1 @@
+SELECT $COLUMNS FROM sends WHERE message <= ? AND (message < ? OR number < ?) ORDER BY message DESC, number DESC LIMIT ?

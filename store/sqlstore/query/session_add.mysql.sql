@@ -1,0 +1,1 @@
+INSERT INTO account_sessions (hash, account, created, ends) SELECT ?, id, ?, ? FROM accounts WHERE id = ? AND password = ? AND updated = ? LOCK IN SHARE MODE

@@ -1,0 +1,1 @@
+INSERT INTO account_setups (hash, ends) VALUES (?, ?)

@@ -1,0 +1,1 @@
+SELECT COUNT(*) FROM account_setups WHERE hash = ? AND ends >= ?

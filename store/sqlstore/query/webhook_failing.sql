@@ -1,0 +1,1 @@
+UPDATE webhooks SET failing = ? WHERE id = ?

@@ -1,0 +1,1 @@
+SELECT id, url, types, format, batch, status, reason, revision, secret, secret_mark, rotated, failing, created, updated FROM webhooks ORDER BY id

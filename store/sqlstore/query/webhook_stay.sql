@@ -1,0 +1,1 @@
+SELECT revision FROM webhooks WHERE id = ? FOR UPDATE

@@ -1,0 +1,1 @@
+UPDATE webhooks SET status = 'restored', reason = ?, updated = ? WHERE status = 'on'

@@ -1,0 +1,181 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// galeraProvider is where Debian's package galera-4 has the library, which
+// mariadb-server brings along.
+const galeraProvider = "/usr/lib/galera/libgalera_smm.so"
+
+const (
+	galeraReadyWithin = 60 * time.Second
+	galeraLook        = 100 * time.Millisecond
+)
+
+// Galera is a private Galera cluster of MariaDB on 127.0.0.1. A user root has no
+// password.
+type Galera struct {
+	Nodes []*MariaDB
+	group []string // their addresses among each other
+}
+
+// StartGalera starts a cluster and returns when every node serves. Close kills all
+// nodes.
+//
+// The nodes begin as copies of one that was stopped: a transfer of the whole state
+// needs programs that a machine may not have.
+func StartGalera(ctx context.Context, dir string, nodes int) (*Galera, error) {
+	if _, err := os.Stat(galeraProvider); err != nil {
+		return nil, fmt.Errorf("start galera: %w; run `make deps` (Debian and Ubuntu: package galera-4)", err)
+	}
+	g := &Galera{}
+	if err := g.start(ctx, dir, nodes); err != nil {
+		return nil, errors.Join(fmt.Errorf("start galera in %s: %w", dir, err), g.Close())
+	}
+	return g, nil
+}
+
+func (g *Galera) start(ctx context.Context, dir string, nodes int) error {
+	group := make([]string, nodes)
+	for i := range group {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		group[i] = "127.0.0.1:" + strconv.Itoa(port)
+	}
+	g.group = group
+	first := filepath.Join(dir, "node0")
+	m, err := StartMariaDB(ctx, MariaDBOptions{Dir: first, Extra: galeraArguments(group, 0, true)})
+	if err != nil {
+		return err
+	}
+	if err := m.Stop(ctx); err != nil {
+		return err
+	}
+	for i := 1; i < nodes; i++ {
+		if out, err := exec.CommandContext(ctx, "cp", "-a", first, filepath.Join(dir, "node"+strconv.Itoa(i))).CombinedOutput(); err != nil {
+			return fmt.Errorf("copy the first node: %w: %s", err, out)
+		}
+	}
+	for i := range nodes {
+		m, err := StartMariaDB(ctx, MariaDBOptions{Dir: filepath.Join(dir, "node"+strconv.Itoa(i)), Extra: galeraArguments(group, i, i == 0)})
+		if err != nil {
+			return err
+		}
+		g.Nodes = append(g.Nodes, m)
+		if err := g.await(ctx, m, len(g.Nodes)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// galeraArguments are those of one node. The first one of a new cluster joins nobody.
+func galeraArguments(group []string, i int, first bool) []string {
+	address := "gcomm://" + strings.Join(group, ",")
+	if first {
+		address = "gcomm://"
+	}
+	ist, _ := freePort() // 0 is a failure that the server reports
+	return []string{
+		"--wsrep-on=ON", "--wsrep-provider=" + galeraProvider, "--wsrep-cluster-name=test", "--wsrep-cluster-address=" + address,
+		"--wsrep-node-address=127.0.0.1", "--wsrep-sst-method=rsync", "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--innodb-flush-log-at-trx-commit=2",
+		fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;ist.recv_addr=127.0.0.1:%d;gcache.size=64M;evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT2S;evs.inactive_timeout=PT4S", group[i], ist),
+	}
+}
+
+// Rejoin starts a node again that was killed or stopped, and returns when it serves and has
+// all that was written meanwhile. It asks the storage engine first how far the node has
+// come: a killed one has not noted it, and would ask for the whole state.
+func (g *Galera) Rejoin(ctx context.Context, i int) error {
+	m := g.Nodes[i]
+	position, err := m.recovered(ctx, galeraArguments(g.group, i, false))
+	if err != nil {
+		return fmt.Errorf("rejoin galera: %w", err)
+	}
+	m.opt.Extra = append(galeraArguments(g.group, i, false), "--wsrep-start-position="+position)
+	if err := m.Restart(ctx); err != nil {
+		return fmt.Errorf("rejoin galera at %s: %w", position, err)
+	}
+	return g.Await(ctx)
+}
+
+// recoveredPosition is how the server says how far a node has come.
+var recoveredPosition = regexp.MustCompile(`WSREP: Recovered position:? *([0-9a-f-]+:-?[0-9]+)`)
+
+// recovered returns how far a node that does not run has come.
+func (m *MariaDB) recovered(ctx context.Context, extra []string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, galeraReadyWithin)
+	defer cancel()
+	if err := os.Remove(m.socket + ".lock"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	m.opt.Extra = append(extra, "--wsrep-recover")
+	cmd := exec.CommandContext(ctx, m.program, m.arguments()...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: m.account.credential(), Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.CombinedOutput()
+	found := recoveredPosition.FindSubmatch(out)
+	if err != nil || found == nil {
+		return "", fmt.Errorf("find out how far %s has come: %w: %s", m.Dir(), err, out[max(0, len(out)-2000):])
+	}
+	return string(found[1]), nil
+}
+
+// Await returns when every node serves in a cluster of all.
+func (g *Galera) Await(ctx context.Context) error {
+	for _, m := range g.Nodes {
+		if err := g.await(ctx, m, len(g.Nodes)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await returns when a node serves in a cluster of some size.
+func (g *Galera) await(ctx context.Context, m *MariaDB, size int) error {
+	ctx, cancel := context.WithTimeout(ctx, galeraReadyWithin)
+	defer cancel()
+	for {
+		text, err := m.say(ctx, "SHOW STATUS WHERE Variable_name IN ('wsrep_ready', 'wsrep_cluster_size')")
+		text = strings.Join(strings.Fields(text), " ")
+		if err == nil && text == fmt.Sprintf("wsrep_cluster_size %d wsrep_ready ON", size) {
+			return nil
+		}
+		select {
+		case <-time.After(galeraLook):
+		case <-ctx.Done():
+			return fmt.Errorf("wait for node %s: %w; it says %q", m.Addr(), ctx.Err(), text)
+		}
+	}
+}
+
+// URL names all nodes and a database.
+func (g *Galera) URL(db string) string {
+	var all []string
+	for _, m := range g.Nodes {
+		all = append(all, m.Addr())
+	}
+	return "mysql://root@" + strings.Join(all, ",") + "/" + url.PathEscape(db)
+}
+
+// Close kills all nodes.
+func (g *Galera) Close() error {
+	var errs []error
+	for _, m := range g.Nodes {
+		errs = append(errs, m.Kill())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,134 @@
+package land
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/ingest/spill"
+	"sluice/lib/deadline"
+)
+
+// Bounds of recording.
+const (
+	// answerWithin is how long a visitor waits for Redis, and up to deadlineStep
+	// less. Then what is to be recorded goes to a file.
+	answerWithin = 250 * time.Millisecond
+	deadlineStep = 25 * time.Millisecond
+
+	// tryEvery is how often Redis is tried while it does not answer. All others go to
+	// the file at once.
+	tryEvery = time.Second
+
+	// releaseEvery is how often it is looked whether a file can be replayed.
+	releaseEvery = time.Second
+)
+
+// Spillway is a file beside Redis. It knows whether Redis answers, and ends the file
+// when it does again. Its methods may be called by several goroutines at once; Run once.
+//
+// While Redis does not answer, one write a second tries it and the others go to the file
+// at once. Else each visitor would wait for as long as Redis may take, and 512
+// connections would be all of them.
+type Spillway struct {
+	Spill *spill.Writer
+	Ping  func(ctx context.Context) error // of Redis
+	Clock sluice.Clock
+	Log   *slog.Logger
+
+	what    string // is recorded, in the log
+	tryAt   atomic.Int64
+	waits   deadline.Shared
+	spilled atomic.Int64
+	spills  atomic.Int64 // since the file was released
+
+	complain sync.Mutex
+	said     time.Time
+}
+
+// ready prepares a spillway of something.
+func (s *Spillway) ready(what string) {
+	s.what, s.waits.Timeout, s.waits.Step = what, answerWithin, deadlineStep
+}
+
+// Spilled returns how many records went to the file.
+func (s *Spillway) Spilled() int64 { return s.spilled.Load() }
+
+var errAway = errors.New("redis does not answer")
+
+// Away reports whether Redis is known not to answer.
+func (s *Spillway) Away() bool { return s.tryAt.Load() != 0 }
+
+// offer has something written to Redis, unless that is known not to answer.
+func (s *Spillway) offer(now time.Time, write func(ctx context.Context) error) error {
+	at := s.tryAt.Load()
+	if at != 0 && (now.UnixMilli() < at || !s.tryAt.CompareAndSwap(at, now.Add(tryEvery).UnixMilli())) {
+		return errAway
+	}
+	err := write(s.waits.Context(now))
+	if err == nil {
+		if at != 0 {
+			s.tryAt.Store(0)
+		}
+		return nil
+	}
+	if _, full := errors.AsType[*flow.LogFullError](err); !full {
+		s.tryAt.CompareAndSwap(at, s.Clock.Now().Add(tryEvery).UnixMilli())
+	}
+	return err
+}
+
+// kept counts what went to the file, because of an error of Redis.
+func (s *Spillway) kept(why error) {
+	s.spilled.Add(1)
+	s.spills.Add(1)
+	s.say(s.what+" go to a file until Redis takes them", why, "spilled", s.spilled.Load())
+}
+
+// say logs a failure, once a second at most.
+func (s *Spillway) say(text string, err error, with ...any) {
+	s.complain.Lock()
+	defer s.complain.Unlock()
+	now := s.Clock.Now()
+	if since := now.Sub(s.said); since >= 0 && since < time.Second {
+		return
+	}
+	s.said = now
+	s.Log.Warn(text, append(with, "error", err)...)
+}
+
+// Run ends the file that is being written when Redis answers, so that it is
+// replayed, until fetch ends; then it ends the file in any case.
+func (s *Spillway) Run(fetch, _ context.Context) {
+	for err := error(nil); err == nil; err = sluice.Pause(fetch, releaseEvery) {
+		s.release(fetch)
+	}
+	s.end()
+}
+
+func (s *Spillway) end() {
+	if err := s.Spill.Release(); err != nil {
+		s.Log.Warn("the file of "+s.what+" was not ended well", "error", err)
+	}
+}
+
+func (s *Spillway) release(ctx context.Context) {
+	n := s.spills.Load()
+	if n == 0 {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, releaseEvery)
+	defer stop()
+	if s.Ping(ctx) != nil {
+		return
+	}
+	s.tryAt.Store(0)
+	s.end()
+	s.spills.Add(-n)
+	s.Log.Info("redis answers again: "+s.what+" of a file are replayed", "records", n)
+}

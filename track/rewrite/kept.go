@@ -1,0 +1,80 @@
+package rewrite
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"sluice/store"
+	"sluice/track/link"
+)
+
+// Bounds of what is remembered of targets that were kept.
+const (
+	// keptFor is for how long a target is not written again. A database that goes back
+	// loses what was written last: links of later mails are there again after that.
+	keptFor = 10 * time.Minute
+
+	// mostKept bounds the hashes that are remembered. Beyond it all are written anew.
+	mostKept = 32_768
+
+	// keptWithin is how long a mail waits for its targets. After it has waited in vain no
+	// other does for keptRest: a mailing does not slow down to the pace of a database that
+	// is away.
+	keptWithin = 500 * time.Millisecond
+	keptRest   = 10 * time.Second
+)
+
+// errKeptRests says that targets were not kept lately, and that nobody tries for now.
+var errKeptRests = errors.New("the database did not keep targets of links some seconds ago")
+
+// kept knows which long targets were written lately, so that a mailing writes each once.
+type kept struct {
+	mu    sync.Mutex
+	known map[string]struct{} // hashes
+	since time.Time           // when known was empty
+
+	failed time.Time // when targets were last not kept; zero: all are, or were since
+}
+
+// put keeps targets that are not known to be kept. The error is errKeptRests in the
+// keptRest after another one.
+func (k *kept) put(ctx context.Context, s store.LinkStore, targets []string) error {
+	fresh := make(map[string]string, len(targets))
+	k.mu.Lock()
+	if now := time.Now(); len(k.known) >= mostKept || now.Sub(k.since) >= keptFor { // a time that nothing sets
+		k.known, k.since = make(map[string]struct{}), now
+	}
+	for _, target := range targets {
+		hash := link.Hash(target)
+		if _, ok := k.known[hash]; !ok {
+			fresh[hash] = target
+		}
+	}
+	rests := !k.failed.IsZero() && time.Since(k.failed) < keptRest
+	k.mu.Unlock()
+	if len(fresh) == 0 {
+		return nil
+	}
+	if rests {
+		return errKeptRests
+	}
+	within, stop := context.WithTimeout(ctx, keptWithin)
+	defer stop()
+	err := s.PutLinks(within, fresh)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil {
+		if ctx.Err() == nil { // else it is the caller that has no time
+			k.failed = time.Now()
+		}
+		return err
+	}
+	k.failed = time.Time{}
+	for hash := range maps.Keys(fresh) {
+		k.known[hash] = struct{}{}
+	}
+	return nil
+}

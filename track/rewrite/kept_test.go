@@ -1,0 +1,122 @@
+package rewrite
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"sluice/lib/mime"
+	"sluice/mail"
+	"sluice/track/link"
+)
+
+// shelf keeps targets, or fails.
+type shelf struct {
+	kept   map[string]string
+	puts   int
+	failed error
+}
+
+func (s *shelf) PutLinks(_ context.Context, targets map[string]string) error {
+	if s.puts++; s.failed != nil {
+		return s.failed
+	}
+	for hash, target := range targets {
+		s.kept[hash] = target
+	}
+	return nil
+}
+
+func (s *shelf) Link(context.Context, string) (string, error) { panic("nobody asks here") }
+
+// Long links are kept before they are in a mail, once for all mails that have them, and
+// their tokens sign their hashes. Where they cannot be kept they stay as they are, after one
+// mail has tried, and
+// the others are tracked. Too long ones stay, too.
+func TestLongLinks(t *testing.T) {
+	long, longest := "https://shop.example/?a=1&b="+strings.Repeat("x", link.MaxTargetBytes), "https://shop.example/"+strings.Repeat("y", link.MaxLongTargetBytes)
+	source := `<a href="` + strings.ReplaceAll(long, "&", "&amp;") + `">x</a><a href='https://short.example/'>y</a><a href="` + longest + `">z</a>`
+	for name, x := range map[string]struct {
+		store  *shelf
+		none   bool
+		long   bool
+		puts   int
+		shared bool
+	}{
+		"kept":              {&shelf{kept: map[string]string{}}, false, true, 1, false},
+		"kept, to many":     {&shelf{kept: map[string]string{}}, false, true, 1, true},
+		"not kept":          {&shelf{failed: errors.New("away")}, false, false, 1, false},
+		"not kept, to many": {&shelf{failed: errors.New("away")}, false, false, 1, true},
+		"no table":          {nil, true, false, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := New(keys(t), all)
+			if !x.none {
+				tr.Kept = x.store
+			}
+			for n := range 3 {
+				var made string
+				if x.shared {
+					made = mime.FindHTML(tr.Message(t.Context(), build(t, source), tracked(n, 3, mail.TrackClicks))).Text
+				} else {
+					var ok bool
+					if made, ok = tr.HTML(t.Context(), source, tracked(n, 1, mail.TrackClicks)); !ok {
+						t.Fatal("it is as it was")
+					}
+				}
+				_, query, found := strings.Cut(made, link.LongQuery)
+				hash, _, _ := strings.Cut(query, `"`)
+				if found != x.long || found && x.store.kept[hash] != long || !strings.Contains(made, link.TargetQuery+"https%3A%2F%2Fshort.example%2F") {
+					t.Errorf("%d: long %v, %q\n%.3000s", n, found, hash, made)
+				}
+				if strings.Contains(made, "b="+strings.Repeat("x", 60)) == x.long || !strings.Contains(made, strings.Repeat("y", 60)) {
+					t.Errorf("%d: what was long\n%.300s", n, made)
+				}
+				if token, _, _ := strings.Cut(made[strings.Index(made, link.ClickPath)+len(link.ClickPath):], "?"); x.long {
+					if _, err := keys(t).Read(link.KindClick, token, link.LongText(hash)); err != nil {
+						t.Errorf("%d: %q: %v", n, token, err)
+					}
+				}
+			}
+			if x.store != nil && x.store.puts != x.puts {
+				t.Errorf("written %d times, want %d", x.store.puts, x.puts)
+			}
+		})
+	}
+}
+
+// After a failure no mail waits for the database, until some seconds are over; who has no
+// time for it is no failure of it. What is known to be kept is, meanwhile.
+func TestKeptRests(t *testing.T) {
+	away := errors.New("away")
+	ended, end := context.WithCancel(t.Context())
+	end()
+	var k kept
+	s := &shelf{kept: map[string]string{}}
+	for i, x := range []struct {
+		ctx    context.Context
+		target string
+		fails  error // of the database
+		later  bool  // than the rest
+		want   error
+		puts   int
+	}{
+		{t.Context(), "a", nil, false, nil, 1},
+		{ended, "b", away, false, away, 2},
+		{t.Context(), "b", away, false, away, 3},
+		{t.Context(), "c", nil, false, errKeptRests, 3},
+		{t.Context(), "a", away, false, nil, 3},
+		{t.Context(), "c", away, true, away, 4},
+		{t.Context(), "c", nil, false, errKeptRests, 4},
+		{t.Context(), "c", nil, true, nil, 5},
+		{t.Context(), "d", nil, false, nil, 6},
+	} {
+		if s.failed = x.fails; x.later {
+			k.failed = k.failed.Add(-keptRest)
+		}
+		if err := k.put(x.ctx, s, []string{x.target}); !errors.Is(err, x.want) || s.puts != x.puts {
+			t.Errorf("%d: %v after %d writes, want %v after %d", i, err, s.puts, x.want, x.puts)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sluice"
+	"sluice/store"
+	"sluice/track/feed"
+)
+
+const (
+	dayMillis = int64(24 * time.Hour / time.Millisecond)
+
+	// maxLostRows bounds the names that are added up of what was removed.
+	maxLostRows = 10_000
+)
+
+// sayLost says how much was removed by retention before it was posted: of an endpoint
+// that was off, or failed, for longer than events are kept. The series know how many
+// there were, by when they happened; so the number is about right. It is said once each
+// time that the endpoint is switched on or changed.
+func (e *endpoint) sayLost(ctx context.Context, notes []store.WebhookDelivery) error {
+	now := e.s.Clock.Now().UnixMilli()
+	for i := range notes {
+		if notes[i].Outcome == store.DeliveryLost && notes[i].AtMillis >= e.hook.UpdatedMillis {
+			return nil
+		}
+	}
+	var oldest *lane
+	for _, l := range e.lanes {
+		if l.row.To == (sluice.Place{}) && l.row.At.Position.Major > 0 && (oldest == nil || l.row.At.Position.Before(oldest.row.At.Position)) {
+			oldest = l
+		}
+	}
+	if oldest == nil {
+		return nil
+	}
+	since, lost := int64(oldest.row.At.Position.Major), int64(0)
+	filter := feed.Filter{Types: e.hook.Types}
+	for kind, days := range e.s.Kept {
+		edge := now - int64(days)*dayMillis
+		if days == 0 || edge <= since {
+			continue
+		}
+		rows, err := e.s.Store.Series(ctx, store.SeriesQuery{Days: true, FromMillis: since - since%dayMillis, ToMillis: edge - edge%dayMillis, Kind: &kind, Whole: true, ByName: true, ByKind: true, Limit: maxLostRows})
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			if filter.TakesType(kind, rows[i].Name) {
+				lost += rows[i].Count
+			}
+		}
+	}
+	if lost == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("about %d events since %s were removed by retention before they were posted", lost, feed.TimeText(since))
+	e.s.Log.Error("events were removed before a webhook got them", "webhook", e.hook.ID, "about", lost, "since", feed.TimeText(since))
+	next := oldest.row
+	next.DueMillis = now // so that the row changes
+	e.number++
+	return e.move(ctx, oldest, store.WebhookMove{To: next, Note: &store.WebhookDelivery{
+		Slot: e.slot(store.DeliveryLost), Number: e.number, AtMillis: now, Partition: oldest.row.At.Partition, Events: int(lost), Outcome: store.DeliveryLost, Error: text,
+	}})
+}

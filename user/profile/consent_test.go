@@ -1,0 +1,72 @@
+package profile
+
+import (
+	"fmt"
+	"testing"
+)
+
+// What was said last about mail holds after a merge too, as far as times are known.
+func TestMergeTakesTheLaterWord(t *testing.T) {
+	for _, x := range []struct {
+		here, there     string
+		hereAt, thereAt int64
+		want            string
+	}{
+		{"subscribed", "unsubscribed", 5, 7, "unsubscribed 7"},
+		{"unsubscribed", "opted_in", 7, 5, "unsubscribed 7"},
+		{"opted_in", "unsubscribed", 7, 7, "unsubscribed 7"},
+		{"unsubscribed", "opted_in", 0, 5, "unsubscribed 0"}, // nobody knows which is later
+	} {
+		var here, there Profile
+		here.Fields.Set(emailSubscribe, Quoted(x.here))
+		here.EmailSinceMillis = x.hereAt
+		there.Fields.Set(emailSubscribe, Quoted(x.there))
+		there.EmailSinceMillis = x.thereAt
+		here.Merge(&there)
+		if got := fmt.Sprint(here.EmailState(), " ", here.EmailSinceMillis); got != x.want {
+			t.Errorf("%+v: %s", x, got)
+		}
+	}
+}
+
+// A report lifts no unsubscribe of which it is not known when it was said, and an
+// attribute that comes late takes nothing back.
+func TestOldWordsOfConsent(t *testing.T) {
+	const now = 1_800_000_000_000
+	var p Profile
+	p.Fields.Set(emailSubscribe, Quoted(unsubscribed))
+	p.Subscribe(subscribed, now-1000, true, now)
+	if got := p.EmailState(); got != unsubscribed {
+		t.Errorf("after a report: %s", got)
+	}
+	p.Subscribe(subscribed, now, false, now)
+	if got := p.EmailState(); got != subscribed {
+		t.Errorf("after it was said to us: %s", got)
+	}
+	p.Subscribe(unsubscribed, now+3_600_000, false, now+3_600_000)
+	p.SetAttributes(`{"email_subscribe":"opted_in"}`, now)
+	if got := p.EmailState(); got != unsubscribed {
+		t.Errorf("after an attribute of an hour before: %s", got)
+	}
+	p.SetAttributes(`{"email_subscribe":"opted_in"}`, now+7_200_000)
+	if got := p.EmailState(); got != optedIn {
+		t.Errorf("after an attribute of an hour later: %s", got)
+	}
+}
+
+// Leaving a group is noted, however many groups a user is in.
+func TestLeaveWhenThereAreManyGroups(t *testing.T) {
+	var p Profile
+	for i := range MaxGroups {
+		p.SetGroup(fmt.Sprintf("g%03d", i), i > 0, int64(1000-i)) // the oldest is the last one
+	}
+	if p.SetGroup("weekly", true, 2000) {
+		t.Error("there is room for one more")
+	}
+	if !p.SetGroup("weekly", false, 2000) || !p.Left("weekly") || !p.Left("g000") || len(p.Groups) != MaxGroups {
+		t.Errorf("%d groups, left weekly: %v", len(p.Groups), p.Left("weekly"))
+	}
+	if last := fmt.Sprintf("g%03d", MaxGroups-1); p.SetGroup(last, true, 2001) {
+		t.Errorf("%s did not make room", last)
+	}
+}
