@@ -92,20 +92,22 @@ func (d *demo) makePeople(ctx context.Context, p *progress) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now, ordered := time.Now(), int64(0)
 	orders := &ingest.Import{Source: "import:demo-orders", Counts: true, Options: ingest.EventOptions{App: "demo", Dedupe: "event_id", Optional: true}}
 	err = d.importLines(ctx, orders, all, func(person int) string {
 		if !isDormant(person) {
 			return ""
 		}
+		ordered++
 		return d.shop.historyLine(person, now)
 	}, func(int64) { p.say("makes up what they once ordered") })
 	if err != nil {
 		return err
 	}
+	// The lag is looked at once in a while, and may be that of before the import.
 	return d.await(ctx, func(s api.Stats) bool {
 		p.say("stores people and orders")
-		return drained(s)
+		return s.Names[sluice.KindCustom.String()] >= ordered && drained(s)
 	})
 }
 
