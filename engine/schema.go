@@ -8,7 +8,13 @@ import (
 
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/journey/run"
+	"sluice/mail/schedule"
 	"sluice/mail/spool"
+	"sluice/mail/suppress"
+	"sluice/ops/retention"
+	"sluice/ops/series"
+	"sluice/track/webhook"
 )
 
 // migrate brings the schema up, and says so first: a large table takes minutes,
@@ -58,11 +64,18 @@ func (e *core) replicas() flow.Replicas {
 	return flow.Replicas{Least: e.config.WaitReplicas, Within: time.Duration(e.config.WaitReplicasMS) * time.Millisecond}
 }
 
+// needDatabase are the roles of which each step asks the database, or a session's
+// beginning does. Who tells people of troubles (ops/alert) does so without it.
+var needDatabase = []string{
+	ingest.StoreRole, spool.Role, run.Role, schedule.Role, ingest.ListRole, webhook.Role,
+	series.MirrorRole, suppress.SetsRole, retention.Role, pausing,
+}
+
 // openLeases makes what shares out the work, and what writes to the logs. The process
 // says what it reads and knows; if it does not read all that is in use it is refused.
 func (e *core) openLeases(ctx context.Context) error {
 	e.leases = flow.NewLeases(e.redis, e.store, e.log)
-	e.leases.Reach(e.store.Reach, ingest.StoreRole, spool.Role)
+	e.leases.Reach(e.store.Reach, needDatabase...)
 	e.leases.Say(flow.SchemaWord, e.saySchema)
 	e.forms = &flow.Forms{Redis: e.redis, Leases: e.leases, Schema: e.store.Ping, AllCursors: e.store.AllCursors, Log: e.log}
 	e.writer = flow.NewWriter(e.logs, "api:"+e.leases.ID(), e.config.BacklogMB<<20)
