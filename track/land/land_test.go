@@ -381,6 +381,7 @@ func TestListens(t *testing.T) {
 	for text, want := range map[string]string{
 		"GET " + pixel + " HTTP/1.1\r\nHost: t.example.com\r\nUser-Agent: " + browser + "\r\n\r\n":              "200 OK",
 		"HEAD " + pixel + " HTTP/1.1\r\nHost: t.example.com\r\n\r\n":                                            "200 OK",
+		"GET " + pixel + " HTTP/1.0\r\n\r\n":                                                                    "200 OK",
 		"GET " + pixel + " HTTP/1.1\r\nHost: t.example.com\r\nContent-Length: 9\r\n\r\n":                        "200 OK",
 		"GET / HTTP/1.1\r\nHost: t.example.com\r\nX: " + strings.Repeat("x", maxHeaderBytes+8<<10) + "\r\n\r\n": "431 Request Header Fields Too Large",
 		"GET /t/c/" + strings.Repeat("x", 59) + "?u=a%0d%0ab HTTP/1.1\r\nHost: t\r\n\r\n":                       "404 Not Found",

@@ -40,6 +40,9 @@ var heads = []struct {
 	{"GET PIXEL HTTP/1.1\r\nHost: t\r\n" + strings.Repeat("X: y\r\n", plainLines) + "\r\n", false},
 	{"HEAD PIXEL HTTP/1.1\r\nHost: t\r\n\r\n", false},
 	{"GET PIXEL HTTP/1.0\r\nHost: t\r\n\r\n", false},
+	{"GET PIXEL HTTP/1.0\r\n\r\n", false},
+	{"HEAD CLICK HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n", false},
+	{"GET CLICK HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", false},
 	{"GET PIXEL HTTP/1.1\nHost: t\n\n", false},
 	{"GET PIXEL HTTP/1.1\r\nHost: t\nX: y\r\n\r\n", false},
 	{"GET PIXEL HTTP/1.1\r\nHost: t\rX: y\r\n\r\n", false},
@@ -159,6 +162,45 @@ func TestPlainAnswers(t *testing.T) {
 				if got := answers(t, k.Address(), all, piece); got != want {
 					t.Errorf("%.200q in pieces of %d:\n%s\nnet/http answers\n%s", all, piece, got, want)
 				}
+			}
+		}
+	}
+}
+
+// HEAD and HTTP/1.0 go by way of net/http, and are opens and clicks like others: what is
+// answered, and what becomes of it, also behind a plain request on the same connection.
+func TestOthersAreTakenIn(t *testing.T) {
+	const agent = "User-Agent: " + browser + "\r\n"
+	for _, x := range []struct{ text, answer, event string }{
+		{"HEAD PIXEL HTTP/1.1\r\nHost: t\r\n" + agent + "\r\n", "HTTP/1.1 200 OK\n", sluice.EventOpened + ` "machine":true,"reason":"head"`},
+		{"HEAD CLICK HTTP/1.1\r\nHost: t\r\n" + agent + "\r\n", "HTTP/1.1 302 Found\n", sluice.EventClicked + ` "machine":true,"reason":"head"`},
+		{"GET PIXEL HTTP/1.0\r\n" + agent + "\r\n", "HTTP/1.0 200 OK\n", sluice.EventOpened},
+		{"GET CLICK HTTP/1.0\r\nConnection: keep-alive\r\n" + agent + "\r\n", "HTTP/1.0 302 Found\n", sluice.EventClicked},
+	} {
+		for _, before := range []string{"", heads[0].text} {
+			k := newKit(t)
+			if err := k.Start(t.Context(), "127.0.0.1:0"); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = k.Stop(t.Context()) })
+			text, plain := k.filled(t, before+x.text), 0
+			if before != "" {
+				plain = 1
+			}
+			got := answers(t, k.Address(), text, len(text))
+			k.logs.mu.Lock()
+			events := k.logs.events
+			k.logs.mu.Unlock()
+			if len(events) != plain+1 || before == "" && !strings.HasPrefix(got, x.answer) || strings.Count(got, "HTTP/1.") < 1 {
+				t.Errorf("%.30q behind %.20q: %d events, answered\n%s", x.text, before, len(events), got)
+				continue
+			}
+			name, properties, machine := strings.Cut(x.event, " ")
+			if e := events[plain]; e.Name != name || strings.Contains(e.Properties, `"machine":true`) != machine || !strings.Contains(e.Properties, properties) {
+				t.Errorf("%.30q behind %.20q: %s %s, want %s", x.text, before, e.Name, e.Properties, x.event)
+			}
+			if strings.HasPrefix(x.text, "HEAD") && strings.Contains(got, string(pixelBytes)) && before == "" {
+				t.Errorf("%.30q: a body is answered", x.text)
 			}
 		}
 	}
