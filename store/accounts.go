@@ -36,7 +36,9 @@ type AccountStore interface {
 	CountAccounts(ctx context.Context) (int64, error)
 
 	// ChangeAccount changes an account, all of it or nothing; of one that is gone nothing
-	// is changed. A new password ends all sessions of the account. An *Error with
+	// is changed. A new password ends all sessions of the account, those too that others
+	// begin with the old one at this moment. An error may come when the account is changed
+	// and its sessions are not known to have ended: then it says so. An *Error with
 	// CodeConflict: nobody would have the role Keep any more.
 	ChangeAccount(ctx context.Context, c AccountChange) error
 

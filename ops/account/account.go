@@ -402,7 +402,8 @@ func (s *Service) ByID(ctx context.Context, id string) (store.Account, error) {
 }
 
 // Change gives an account another role, a new password, or both; empty: as it was. After
-// an error neither is changed. The last admin stays one.
+// an error neither is changed, or both, and sessions of the old password may be left: it
+// is to be repeated. The last admin stays one.
 func (s *Service) Change(ctx context.Context, id, role, password string) error {
 	if _, err := s.ByID(ctx, id); err != nil {
 		return err

@@ -102,7 +102,7 @@ func (s *Store) CountAccounts(ctx context.Context) (int64, error) {
 
 // ChangeAccount implements store.AccountStore.
 func (s *Store) ChangeAccount(ctx context.Context, c store.AccountChange) error {
-	return s.changeAccount(ctx, c.ID, c.Keep, func(tx *txn) error {
+	err := s.changeAccount(ctx, c.ID, c.Keep, func(tx *txn) error {
 		if c.Role != "" {
 			if err := tx.exec(ctx, "account_role", c.Role, s.now(), c.ID); err != nil {
 				return err
@@ -116,6 +116,19 @@ func (s *Store) ChangeAccount(ctx context.Context, c store.AccountChange) error 
 		}
 		return tx.exec(ctx, "sessions_drop", c.ID)
 	})
+	if err == nil && c.Password != "" {
+		err = s.failed(s.endBehind(ctx, c.ID), "end the sessions of account %s, which has its new password, in", c.ID)
+	}
+	return err
+}
+
+// endBehind ends the sessions of an account behind a transaction that has changed the
+// account and ended them. A session that another node of a Galera cluster is about to add
+// is ordered before that transaction, or fails. In the first case it is there when the
+// transaction is committed, which has not seen it: so of two who change a password at once
+// neither leaves a session of the other one.
+func (s *Store) endBehind(ctx context.Context, account string) error {
+	return s.execSmall(ctx, "sessions_drop", account)
 }
 
 // DropAccount implements store.AccountStore.
@@ -187,9 +200,7 @@ func (s *Store) DropSession(ctx context.Context, hash string) error {
 }
 
 // DropSessions implements store.AccountStore. It changes the account: who signs in at this
-// moment has read it before, and gets no session. A session that another node of a Galera
-// cluster is about to add is ordered before this transaction, or fails; in the first case
-// it is there when this one is committed, and goes then.
+// moment has read it before, and gets no session.
 func (s *Store) DropSessions(ctx context.Context, account string) error {
 	err := s.writeSmall(ctx, func(tx *txn) error {
 		var updated int64
@@ -206,7 +217,7 @@ func (s *Store) DropSessions(ctx context.Context, account string) error {
 		return tx.exec(ctx, "sessions_drop", account)
 	})
 	if err == nil {
-		err = s.execSmall(ctx, "sessions_drop", account)
+		err = s.endBehind(ctx, account)
 	}
 	return s.failed(err, "end the sessions of account %s in", account)
 }

@@ -2,6 +2,7 @@ package sqlstore_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"sluice"
 	"sluice/mail"
+	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/servers"
 )
@@ -42,6 +44,7 @@ func TestGalera(t *testing.T) {
 	both.Wait()
 	collide(t, one, other)
 	seeEachOther(t, one, other)
+	signInBeside(t, one, other, open(g.Nodes[2].URL("sluice")))
 	moveOn(t, g, open(g.URL("sluice")))
 	leaveAlone(t, g)
 }
@@ -79,6 +82,49 @@ func seeEachOther(t *testing.T, nodes ...*sqlstore.Store) {
 		found, err := nodes[1-n%2].Bodies(t.Context(), []string{id}, 2*bytes)
 		if err != nil || len(found[id]) != bytes {
 			t.Fatalf("content %d is not found at the other node (%v): its mail would fail", n, err)
+		}
+	}
+}
+
+// signInBeside has people sign in at one node while two others change their password: no
+// session of a password that was changed is left.
+func signInBeside(t *testing.T, nodes ...*sqlstore.Store) {
+	t.Helper()
+	const rounds, signIns = 40, 4
+	now := time.Now().UnixMilli()
+	for round := range rounds {
+		a := store.Account{ID: fmt.Sprint("a", round), Name: fmt.Sprint("ann", round), Role: "viewer", Password: "old", CreatedMillis: now, UpdatedMillis: now}
+		must(t, nodes[0].AddAccount(t.Context(), a))
+		if _, err := nodes[2].Account(t.Context(), a.Name); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for n, s := range nodes[:2] {
+			all.Go(func() {
+				if err := s.ChangeAccount(t.Context(), store.AccountChange{ID: a.ID, Password: fmt.Sprint("new", n)}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for n := range signIns {
+			all.Go(func() {
+				for range 5 { // with the password that the account has there
+					is, err := nodes[2].Account(t.Context(), a.Name)
+					if err == nil {
+						_ = nodes[2].AddSession(t.Context(), store.Session{Hash: fmt.Sprint(round, " ", n, " ", is.Password), Account: is, CreatedMillis: now, EndMillis: now + 1_000_000})
+					}
+				}
+			})
+		}
+		all.Wait()
+		is, err := nodes[0].Account(t.Context(), a.Name)
+		must(t, err)
+		for n := range signIns {
+			for _, password := range []string{"old", "new0", "new1"} {
+				if _, err := nodes[0].Session(t.Context(), fmt.Sprint(round, " ", n, " ", password)); err == nil && password != is.Password {
+					t.Errorf("round %d: a session of the password %s is left, it is %s", round, password, is.Password)
+				}
+			}
 		}
 	}
 }
