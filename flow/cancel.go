@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/redis/rueidis"
+
+	"sluice"
 )
 
 // A cancelled send is noted beside the lanes until it is met in its lane and
@@ -28,17 +30,29 @@ const (
 	toldNote = "!"
 )
 
-// Cancel notes that sends are not to be attempted any more. For each that is not
-// marked, its item goes to the log; a marked one is cancelled if it has to wait
-// once more. It returns for how many there was no room. The lease is that of the
-// log.
-func (l *Lanes) Cancel(ctx context.Context, lease *Lease, ids []string, items [][]byte, nowMillis int64) (refused int, err error) {
+// cancelledField of the cursors is how far cancels were noted that Lanes.Cancel was given:
+// the position of their batch, and how many of its items.
+const cancelledField = "spool:cancels"
+
+// Cancel is a send that is not to be attempted any more: an item of a batch of the log
+// says so.
+type Cancel struct {
+	Item int // its number in the batch
+	ID   string
+	Log  []byte // the item for the log by which the ledger learns it
+}
+
+// Cancel notes that sends are not to be attempted any more, one at least, in the order of
+// their items. For each that is not marked, its item goes to the log; a marked one is
+// cancelled if it has to wait once more. What was noted before of the batch at a position
+// is passed over. It returns for how many there was no room. The lease is that of the log.
+func (l *Lanes) Cancel(ctx context.Context, lease *Lease, at sluice.Position, cancels []Cancel, nowMillis int64) (refused int, err error) {
 	p := l.log.partition
-	args := []string{lease.token, strconv.FormatInt(nowMillis, 10), strconv.Itoa(l.CancelsAtMost)}
-	for i, id := range ids {
-		args = append(args, id, rueidis.BinaryString(items[i]))
+	args := []string{lease.token, strconv.FormatInt(nowMillis, 10), strconv.Itoa(l.CancelsAtMost), cancelledField, at.String()}
+	for i := range cancels {
+		args = append(args, strconv.Itoa(cancels[i].Item), cancels[i].ID, rueidis.BinaryString(cancels[i].Log))
 	}
-	answer, err := l.log.writeTexts(ctx, "cancel sends", "cancel", []string{lease.key, p.marksKey(), p.cancelsKey(), p.logKey(), p.sourcesKey()}, args)
+	answer, err := l.log.writeTexts(ctx, "cancel sends", "cancel", []string{lease.key, p.marksKey(), p.cancelsKey(), p.logKey(), p.sourcesKey(), p.cursorsKey()}, args)
 	if err != nil {
 		return 0, err
 	}

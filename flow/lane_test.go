@@ -245,7 +245,7 @@ func TestCancelledSendsAreNotAttempted(t *testing.T) {
 	ids := []string{b.Entry + "/0", b.Entry + "/1"}
 	items := [][]byte{mail.AppendOutcome(nil, &mail.Outcome{Message: "a"}), mail.AppendOutcome(nil, &mail.Outcome{Message: "b"})}
 	for range 2 { // the second time changes nothing
-		if refused, err := l.Cancel(t.Context(), lease, ids, items, 5); err != nil || refused != 0 {
+		if refused, err := l.Cancel(t.Context(), lease, cursor, cancels(ids, items), 5); err != nil || refused != 0 {
 			t.Fatalf("cancel: %d refused, %v", refused, err)
 		}
 	}
@@ -286,6 +286,48 @@ func TestSublanesAreKnown(t *testing.T) {
 	}
 }
 
+// cancels are the first items of a batch that cancel sends.
+func cancels(ids []string, items [][]byte) (all []Cancel) {
+	for i, id := range ids {
+		all = append(all, Cancel{Item: i, ID: id, Log: items[i]})
+	}
+	return all
+}
+
+// TestACancelIsNotedOnce: a batch of cancels that comes again, because its cursor had not
+// moved, is passed over as far as it was noted. So a send that was met in its lane
+// meanwhile gets no note that nobody would ever meet, and the log is told once.
+func TestACancelIsNotedOnce(t *testing.T) {
+	r, l, lease, log := lanesOf(t)
+	var cursor sluice.Position
+	queue(t, log, lease, &cursor, "low", 0, "a", "b", "c")
+	b := &readAll(t, l, "low")[0]
+	item := mail.AppendOutcome(nil, &mail.Outcome{Message: "a"})
+	all := cancels([]string{b.Entry + "/0", b.Entry + "/1", b.Entry + "/2"}, [][]byte{item, item, item})
+	cancel := func(at sluice.Position, some []Cancel, notes string, told int) {
+		t.Helper()
+		if refused, err := l.Cancel(t.Context(), lease, at, some, 5); err != nil || refused != 0 {
+			t.Fatalf("cancel: %d refused, %v", refused, err)
+		}
+		batches, err := log.Read(t.Context(), sluice.Position{}, 10, 0)
+		if n := do(t, r, "HLEN", log.partition.cancelsKey()); err != nil || n != notes || len(batches) != told {
+			t.Fatalf("%s notes, told %d times, %v; want %s and %d", n, len(batches), err, notes, told)
+		}
+	}
+	cancel(cursor, all[:2], "2", 1)
+	if got := mark(t, l, lease, "one", b, 0); got != "e" {
+		t.Fatalf("mark: %q", got)
+	}
+	if n, _, err := l.Record(t.Context(), nil, []Recorded{recorded(b, 0, "one")}); err != nil || n != 1 {
+		t.Fatalf("record: %d, %v", n, err)
+	}
+	cancel(cursor, all[:2], "1", 1) // again, as before
+	cancel(cursor, all, "2", 2)     // and what comes behind it
+	cancel(cursor, all[:1], "2", 2)
+	cancel(cursor, all, "2", 2)
+	cancel(sluice.Position{Major: cursor.Major + 1}, all, "3", 3) // of another batch, who knows
+}
+
 // TestACancelOutlivesALostMark: the answer that a send was cancelled may be
 // lost. So it is given again to the process that marks the send next, until it
 // is recorded.
@@ -296,7 +338,7 @@ func TestACancelOutlivesALostMark(t *testing.T) {
 	b := &readAll(t, l, "low")[0]
 	ids := []string{b.Entry + "/0", b.Entry + "/1"}
 	item := mail.AppendOutcome(nil, &mail.Outcome{Message: "a"})
-	if _, err := l.Cancel(t.Context(), lease, ids, [][]byte{item, item}, 5); err != nil {
+	if _, err := l.Cancel(t.Context(), lease, cursor, cancels(ids, [][]byte{item, item}), 5); err != nil {
 		t.Fatal(err)
 	}
 	if got := mark(t, l, lease, "lost", b, 0, 1); got != "ee" {
@@ -350,7 +392,7 @@ func TestRecordingWorksWhenRedisIsFull(t *testing.T) {
 func TestNotesOfCancelsAreTidied(t *testing.T) {
 	r, l, lease, log := lanesOf(t)
 	key := log.partition.cancelsKey()
-	if _, err := l.Cancel(t.Context(), lease, []string{"gone", "kept", "new"}, make([][]byte, 3), 5); err != nil {
+	if _, err := l.Cancel(t.Context(), lease, sluice.Position{Major: 1}, cancels([]string{"gone", "kept", "new"}, make([][]byte, 3)), 5); err != nil {
 		t.Fatal(err)
 	}
 	do(t, r, "HSET", key, "spared", "5")

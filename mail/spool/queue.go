@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 
 	"sluice"
@@ -187,7 +188,7 @@ func (q *Queuer) queue(ctx context.Context, lease *flow.Lease, b *flow.Batch, at
 			}
 			g = q.gathering(b)
 		}
-		g.add(&r.Item, q.Suppress)
+		g.add(r.Index, &r.Item, q.Suppress)
 	}
 	return q.commit(ctx, lease, g, at, flow.Reached{Position: b.Position})
 }
@@ -197,7 +198,7 @@ type gathered struct {
 	nowMillis int64
 	lanes     *flow.Lanes
 	packing   packing
-	cancels   cancelling
+	cancels   []flow.Cancel
 	decisions deciding
 	commit    flow.Commit
 
@@ -237,8 +238,9 @@ func (g *gathered) full(item *sluice.Item) bool {
 	return g.items >= flow.CommitItems || g.items > 0 && g.bytes+len(g.packing.owed)*accountBytes+cost(item) > flow.CommitBytes
 }
 
-// add takes an item. What cannot be read the store makes a dead letter.
-func (g *gathered) add(item *sluice.Item, suppress Suppressor) {
+// add takes an item, by its number in the batch. What cannot be read the store makes a
+// dead letter.
+func (g *gathered) add(number int, item *sluice.Item, suppress Suppressor) {
 	size := cost(item)
 	if size == 0 {
 		return // it is for the store alone
@@ -256,7 +258,7 @@ func (g *gathered) add(item *sluice.Item, suppress Suppressor) {
 		}
 		g.packing.add(queueOf(&s, g.nowMillis), &s)
 	case sluice.ItemCancel:
-		g.cancels.add(item.Payload)
+		g.addCancel(number, item.Payload)
 	case sluice.ItemDecide, sluice.ItemOutcome:
 		g.decisions.add(item)
 	}
@@ -267,15 +269,14 @@ func (q *Queuer) commit(ctx context.Context, lease *flow.Lease, g *gathered, at 
 	if err := g.decisions.settle(ctx, g.lanes, &g.packing, &g.commit, g.nowMillis); err != nil {
 		return err
 	}
-	partition, cancels := g.lanes.Partition(), &g.cancels
-	for i := 0; i < len(cancels.ids); i += cancelsAtOnce { // before the cursor: a repeat notes nothing twice
-		end := min(i+cancelsAtOnce, len(cancels.ids))
-		refused, err := g.lanes.Cancel(ctx, lease, cancels.ids[i:end], cancels.items[i:end], g.nowMillis)
+	partition := g.lanes.Partition()
+	for piece := range slices.Chunk(g.cancels, cancelsAtOnce) { // before the cursor: a repeat notes nothing twice
+		refused, err := g.lanes.Cancel(ctx, lease, to.Position, piece, g.nowMillis)
 		if err != nil {
 			return err
 		}
 		if refused > 0 {
-			q.Log.Error("sends could not be cancelled, and will leave: there is no room", "partition", partition, "sends", refused, "first_of", cancels.ids[i], "remedy", noRoomToCancel)
+			q.Log.Error("sends could not be cancelled, and will leave: there is no room", "partition", partition, "sends", refused, "first_of", piece[0].ID, "remedy", noRoomToCancel)
 		}
 	}
 	g.commit.From, g.commit.To = *at, to
@@ -298,20 +299,14 @@ func (q *Queuer) commit(ctx context.Context, lease *flow.Lease, g *gathered, at 
 	return nil
 }
 
-// cancelling is what Lanes.Cancel is given.
-type cancelling struct {
-	ids   []string
-	items [][]byte
-}
-
-func (c *cancelling) add(payload []byte) {
+// addCancel takes a cancel.
+func (g *gathered) addCancel(number int, payload []byte) {
 	var o mail.Outcome
 	if mail.DecodeOutcome(payload, &o) != nil {
 		return // the store makes it a dead letter
 	}
 	send := mail.Send{Message: o.Message, Number: o.Number}
-	c.ids = append(c.ids, send.ID())
-	c.items = append(c.items, mail.AppendOutcome(nil, &o))
+	g.cancels = append(g.cancels, flow.Cancel{Item: number, ID: send.ID(), Log: mail.AppendOutcome(nil, &o)})
 }
 
 // queueOf says where a send waits.
