@@ -87,7 +87,8 @@ type purgePlace struct {
 // Purge cancels sends that wait and are meant, at most so many, and returns how
 // many, and where to go on; empty: it is through. after is what the step before
 // returned, empty at first. count only counts them. A send whose attempt is under
-// way is cancelled if it has to wait once more.
+// way is cancelled if it has to wait once more. The others leave no more when Purge
+// returns, unless the lanes are more than purgeNotedWithin behind.
 func (o *Operator) Purge(ctx context.Context, s mail.Selector, after string, most int, count bool) (n int, next string, err error) {
 	at := purgePlace{Before: o.Clock.Now().UnixMilli()}
 	if after != "" {
@@ -99,7 +100,7 @@ func (o *Operator) Purge(ctx context.Context, s mail.Selector, after string, mos
 			return 0, "", &sluice.Error{Code: sluice.CodeInvalid, Index: -1, Message: fmt.Sprintf("after is %.64q, want what an answer had as next", after)}
 		}
 	}
-	waiting, pace := o.backlog(at.Behind), newPurgePace(o.Ledger)
+	waiting, pace := o.backlog(at.Behind), newPurgePace(o.Ledger, o.Lanes)
 	for looked := 0; looked < purgeLook && n < most; {
 		meant, through := make([][]mail.SendRow, o.Partitions), false
 		for left, end := most-n, looked+purgeRows; looked < end && left > 0; looked++ {
@@ -127,11 +128,11 @@ func (o *Operator) Purge(ctx context.Context, s mail.Selector, after string, mos
 			}
 		}
 		if through {
-			return n, "", nil
+			return n, "", pace.ended(ctx)
 		}
 	}
 	text, err := json.Marshal(at)
-	return n, base64.RawURLEncoding.EncodeToString(text), err
+	return n, base64.RawURLEncoding.EncodeToString(text), errors.Join(err, pace.ended(ctx))
 }
 
 // takes reports whether a send is meant. By its route it is, too, if it was not

@@ -21,7 +21,7 @@ func (standing) WaitingSends(_ context.Context, _ int, after mail.SendKey, _ int
 func TestAPurgeIsPacedWithoutTheLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages = PurgeStep / purgePage
-		began, pace := time.Now(), newPurgePace(standing{})
+		began, pace := time.Now(), newPurgePace(standing{}, nil)
 		for i := range pages {
 			rows := make([]mail.SendRow, purgePage)
 			for j := range rows {

@@ -271,6 +271,9 @@ func (q *Queuer) commit(ctx context.Context, lease *flow.Lease, g *gathered, at 
 	}
 	partition := g.lanes.Partition()
 	for piece := range slices.Chunk(g.cancels, cancelsAtOnce) { // before the cursor: a repeat notes nothing twice
+		if err := faults.Hit("cancel"); err != nil {
+			return err
+		}
 		refused, err := g.lanes.Cancel(ctx, lease, to.Position, piece, g.nowMillis)
 		if err != nil {
 			return err
