@@ -98,7 +98,7 @@ func (c *LogCopy) Run(ctx context.Context, emit func([]Batch) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	var holding sync.WaitGroup
 	holding.Go(func() { stop(c.keepHolding(ctx)) })
-	err := Pull(ctx, c.logs, maps.Clone(c.at), func(batches []Batch) error {
+	err := Pull(ctx, c.logs, maps.Clone(c.at), func(_ context.Context, batches []Batch) error {
 		if err := emit(batches); err != nil {
 			return err
 		}

@@ -184,9 +184,10 @@ const (
 // Pull reads logs from their cursors, each in order, and hands the batches to
 // emit until the context ends, or a read or emit fails. emit is called with
 // batches of one log, by one goroutine a log at a time. Until it returns, its
-// log is not read on, and the others are. One blocked read for all logs of a
+// log is not read on, and the others are. Its context ends when Pull is to
+// return: Pull waits for every call of emit. One blocked read for all logs of a
 // Redis is all that an idle follower costs.
-func Pull(ctx context.Context, logs []*Log, cursors map[int]sluice.Position, emit func([]Batch) error) error {
+func Pull(ctx context.Context, logs []*Log, cursors map[int]sluice.Position, emit func(context.Context, []Batch) error) error {
 	if len(logs) == 0 {
 		return nil
 	}
@@ -210,7 +211,7 @@ type puller struct {
 	logs    []*Log
 	cursors []sluice.Position // as the logs
 	count   int64             // batches of each that are asked for
-	emit    func([]Batch) error
+	emit    func(context.Context, []Batch) error
 	group   *errgroup.Group
 	held    map[int]bool // logs with batches that emit has
 	taken   chan int     // those of which it has returned
@@ -238,7 +239,7 @@ func (p *puller) run(ctx context.Context) error {
 			return err
 		}
 		pause, enough := pullPause, -1 // the whole pause
-		most := p.handOn(places, read)
+		most := p.handOn(ctx, places, read)
 		if most > 1 {
 			pause = pullBusyPause
 		}
@@ -284,7 +285,7 @@ func (p *puller) settle(ctx context.Context, pause <-chan time.Time, enough int)
 
 // handOn hands on what was read of some logs. It returns how many batches the
 // log has given that gave the most.
-func (p *puller) handOn(places []int, read [][]Batch) (most int64) {
+func (p *puller) handOn(ctx context.Context, places []int, read [][]Batch) (most int64) {
 	bytes := 0
 	for n, batches := range read {
 		if len(batches) == 0 {
@@ -296,8 +297,8 @@ func (p *puller) handOn(places []int, read [][]Batch) (most int64) {
 		most = max(most, int64(len(batches)))
 		i := places[n]
 		p.cursors[i], p.held[i] = batches[len(batches)-1].Position, true
-		p.group.Go(func() error { // ends when they are taken, or with emit's context
-			err := p.emit(batches)
+		p.group.Go(func() error { // ends when they are taken, or with ctx
+			err := p.emit(ctx, batches)
 			if err == nil {
 				p.taken <- i
 			}

@@ -35,7 +35,7 @@ func TestPullReadsLogsTogether(t *testing.T) {
 	defer stop()
 	var mu sync.Mutex
 	got, all := make(map[int]int), 0
-	err := Pull(ctx, logs, map[int]sluice.Position{}, func(some []Batch) error {
+	err := Pull(ctx, logs, map[int]sluice.Position{}, func(_ context.Context, some []Batch) error {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, b := range some {
@@ -78,7 +78,7 @@ func TestPullPassesByALogThatIsHeldUp(t *testing.T) {
 	got := make(map[int]int)
 	others := make(chan struct{})
 	tell := sync.OnceFunc(func() { close(others) })
-	err := Pull(ctx, logs, map[int]sluice.Position{}, func(some []Batch) error {
+	err := Pull(ctx, logs, map[int]sluice.Position{}, func(_ context.Context, some []Batch) error {
 		p := some[0].Partition
 		mu.Lock()
 		got[p] += len(some)
@@ -131,7 +131,7 @@ func TestPullMeetsAGap(t *testing.T) {
 	do(t, r, "XDEL", logs[1].partition.logKey(), lost.String())
 	var mu sync.Mutex
 	got := make(map[int]int)
-	err := Pull(t.Context(), logs, map[int]sluice.Position{}, func(some []Batch) error {
+	err := Pull(t.Context(), logs, map[int]sluice.Position{}, func(_ context.Context, some []Batch) error {
 		mu.Lock()
 		defer mu.Unlock()
 		got[some[0].Partition] += len(some)

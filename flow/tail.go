@@ -30,7 +30,7 @@ func Tail(ctx context.Context, logs []*Log, fromStart bool, fn func(Batch) error
 		cursors[l.Partition()] = last
 	}
 	return Pipe(ctx, ctx, func(ctx context.Context, emit func([]Batch) error) error {
-		return Pull(ctx, logs, cursors, emit)
+		return Pull(ctx, logs, cursors, func(_ context.Context, batches []Batch) error { return emit(batches) })
 	}, func(_ context.Context, batches []Batch) error {
 		for _, b := range batches {
 			if err := fn(b); err != nil {

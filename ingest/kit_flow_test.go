@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -333,7 +334,8 @@ type setup struct {
 	store      func(store.Store) store.Store // wraps it; nil: as it is
 	factsUpTo  func(partition int) (sluice.Place, bool)
 	queue      ingest.Queue
-	writers    int // of the store; 0: one
+	writers    int    // of the store; 0: one
+	redis      string // the URL of a Redis; "": the bed's
 }
 
 func (s *setup) listMargin() int {
@@ -376,7 +378,7 @@ func newEngine(b *bed, s setup) *engine {
 	b.Helper()
 	e := &engine{b: b, log: &logBuffer{}, stats: &ingest.Stats{}}
 	var err error
-	e.redis, err = flow.Dial(b.Context(), b.server().URL())
+	e.redis, err = flow.Dial(b.Context(), cmp.Or(s.redis, b.server().URL()))
 	b.must(err)
 	e.store, err = sqlstore.Open(b.Context(), b.url, sqlstore.Options{})
 	b.must(err)

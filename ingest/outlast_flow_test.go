@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/store"
+	"sluice/test/proxy"
 	"sluice/user"
 )
 
@@ -126,5 +128,47 @@ func TestWhatComesIsQueuedWhileTheDatabaseIsAway(t *testing.T) {
 		if slices.Sort(q.got); len(slices.Compact(q.got)) != 6 {
 			t.Errorf("queued after %d answers: %q", answers, q.got)
 		}
+	}
+}
+
+// What the logs get while the database is away is also queued when a connection to Redis
+// is lost meanwhile: the session, which cannot read on, gives way to one that can.
+func TestWhatComesIsQueuedBehindALostConnection(t *testing.T) {
+	for _, waiting := range [][]int{nil, {0, 1}} { // partitions whose batches the store has not taken
+		b, q, db := newBed(t, "sqlite"), &queued{at: make(map[int]sluice.Position)}, &leaving{}
+		way, err := proxy.New("unix", b.server().Socket())
+		b.must(err)
+		past, err := flow.Dial(b.Context(), b.server().URL())
+		b.must(err)
+		e := newEngine(b, setup{redis: "redis://" + way.Addr(), queue: q, store: func(s store.Store) store.Store {
+			db.Store, db.JourneyStore, db.usersToo = s, s.(store.JourneyStore), s.(user.Store)
+			return db
+		}})
+		write := func(p int, name string) {
+			t.Helper()
+			_, err := flow.NewLog(past, flow.Partitions(testPartitions)[p]).Append(b.Context(), name, "", "1", named(name), false)
+			b.must(err)
+			b.eventually(name+" is queued", func() bool { return q.has(name) })
+		}
+		e.run()
+		write(0, "before")
+		b.eventually("all is stored", func() bool { return b.storedNames() == "before" })
+		db.set(true, 0)
+		write(0, "cut off")
+		b.eventually("somebody gets no answer", db.gone)
+		for _, p := range waiting {
+			write(p, fmt.Sprint("waiting in ", p))
+		}
+		cut, err := way.Arm(proxy.Rule{Pattern: []byte("XREAD")})
+		b.must(err)
+		<-cut.Fired()
+		for p := range testPartitions {
+			write(p, fmt.Sprint("behind the cut in ", p))
+		}
+		db.set(false, 0)
+		b.eventually("all is stored", func() bool { return b.count("events") == 2+len(waiting)+testPartitions })
+		e.stop()
+		past.Close()
+		b.must(way.Close())
 	}
 }

@@ -220,10 +220,12 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		stop()
 		letting <- err
 	}()
+	pulling, pulled := context.WithCancel(fetch)
+	defer pulled()
 	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(storeUnit) error) error {
-		return s.read(ctx, logs, reading, held, emit)
+		return s.read(ctx, logs, reading, held, pulled, emit)
 	}, func(ctx context.Context, u storeUnit) error {
-		return s.outlast(fetch, partitions[0], s.store(ctx, &u, forwarder))
+		return s.outlast(pulling, partitions[0], s.store(ctx, &u, forwarder))
 	})
 	stop()
 	if failed := <-letting; err == nil {
@@ -325,8 +327,9 @@ func (s *StoreFollower) begin(ctx context.Context, logs []*flow.Log, partitions 
 	return s.Queue.Begin(ctx, partitions)
 }
 
-// read gathers batches of all logs to transactions.
-func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Position, held map[int]*flow.Lease, emit func(storeUnit) error) error {
+// read gathers batches of all logs to transactions. ended is called when nothing is
+// pulled any more: nothing is queued either, whatever waits to be stored.
+func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Position, held map[int]*flow.Lease, ended func(), emit func(storeUnit) error) error {
 	pulled := newOffers()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -337,9 +340,10 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 		reading[p] = &ahead{store: s, log: l, lease: held[p], after: cursors[p]}
 	}
 	go func() { // ends with ctx
-		failed <- flow.Pull(ctx, logs, maps.Clone(cursors), func(b []flow.Batch) error {
+		failed <- flow.Pull(ctx, logs, maps.Clone(cursors), func(ctx context.Context, b []flow.Batch) error {
 			return reading[b[0].Partition].offer(ctx, b, pulled)
 		})
+		ended()
 	}()
 	for {
 		t, err := s.gather(pulled, failed, cursors)

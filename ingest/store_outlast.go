@@ -19,7 +19,7 @@ const (
 )
 
 // outlast returns failed, the error of a transaction, when the database answers
-// again or the session ends. If the database answers now, or failed is nil, it
+// again or reading ends. If the database answers now, or failed is nil, it
 // returns at once.
 //
 // Mail gets from the logs into the lanes by the reading half of a session (ahead),
@@ -31,15 +31,16 @@ const (
 //
 // A database that goes away may answer once more behind the error: a server that
 // stops ends its connections one after the other. Then the session ends, and the next
-// one cannot begin. Redis may fail too, which ends the reading half. So meanwhile does
-// the same for a session that cannot begin.
-func (s *StoreFollower) outlast(fetch context.Context, partition int, failed error) error {
+// one cannot begin. Redis may fail too, which ends the reading half: nobody would queue
+// mail any more, so the session does not stay. In both cases meanwhile does the same
+// for the next session, which cannot begin.
+func (s *StoreFollower) outlast(reading context.Context, partition int, failed error) error {
 	if failed == nil || errors.Is(failed, sluice.ErrConflict) || errors.Is(failed, store.ErrPublished) {
 		return failed // the database has answered
 	}
 	for told := ""; ; {
-		err := s.answers(fetch, partition)
-		if err == nil || fetch.Err() != nil {
+		err := s.answers(reading, partition)
+		if err == nil || reading.Err() != nil {
 			return failed
 		}
 		s.Stats.Failed(s.Name(), errors.Join(failed, err), s.Clock.Now())
@@ -47,7 +48,7 @@ func (s *StoreFollower) outlast(fetch context.Context, partition int, failed err
 			told = err.Error()
 			s.Log.Warn("the database does not answer: what the logs have waits to be stored, and mail is still queued", "follower", s.Name(), "failed", failed, "error", err)
 		}
-		if sluice.Pause(fetch, sluice.Rest(time.Now(), outlastEvery)) != nil {
+		if sluice.Pause(reading, sluice.Rest(time.Now(), outlastEvery)) != nil {
 			return failed
 		}
 	}
@@ -79,7 +80,7 @@ func (s *StoreFollower) meanwhile(fetch context.Context, held map[int]*flow.Leas
 	defer stop()
 	pulled := make(chan error, 1)
 	go func() { // ends with ctx
-		pulled <- flow.Pull(ctx, logs, maps.Clone(s.stored), func(b []flow.Batch) error {
+		pulled <- flow.Pull(ctx, logs, maps.Clone(s.stored), func(ctx context.Context, b []flow.Batch) error {
 			return reading[b[0].Partition].queue(ctx, b)
 		})
 		stop()
