@@ -341,7 +341,7 @@ func (e *core) openList(ctx context.Context, i int) error {
 		if cfg.Consent {
 			options.Origin = sluice.OriginTrusted
 		}
-		router := &ingest.Router{Lister: lister, Logs: e.logs, Options: options, Bounds: e.timeBounds()}
+		router := &ingest.Router{Lister: lister, Logs: e.logs, Options: options, Bounds: e.timeBounds(), BacklogBytes: e.config.BacklogMB << 20}
 		e.listFollowers = append(e.listFollowers, router.Run)
 		return nil
 	}
@@ -405,7 +405,7 @@ func Retention(cfg *config.Config) ingest.Retention {
 
 // spilled returns what brings back the spill files of the data directory.
 func (e *core) spilled() *ingest.Spilled {
-	return &ingest.Spilled{Dir: SpillDir(e.config), Deployment: e.deployment, Logs: e.logs, Kept: Retention(e.config), Clock: e.clock, Log: e.log, Said: e.store}
+	return &ingest.Spilled{Dir: SpillDir(e.config), Deployment: e.deployment, Logs: e.logs, Kept: Retention(e.config), Clock: e.clock, Log: e.log, BacklogBytes: e.config.BacklogMB << 20, Said: e.store}
 }
 
 // intake returns what takes in the events of requests.

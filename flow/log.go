@@ -47,6 +47,12 @@ type Log struct {
 // NewLog returns the log of a partition.
 func NewLog(r *Redis, p Partition) *Log { return &Log{redis: r, partition: p} }
 
+// String names the log, as GapError and Gaps do.
+func (l *Log) String() string { return fmt.Sprintf("log of partition %d", l.partition.Number) }
+
+// Gaps returns where followers record that they stand still at gaps of logs.
+func (l *Log) Gaps() Gaps { return Gaps{Redis: l.redis} }
+
 // Partition returns the number of the log's partition.
 func (l *Log) Partition() int { return l.partition.Number }
 
@@ -305,6 +311,12 @@ func (l *Log) entriesOf(answers []rueidis.RedisResult) (int, error) {
 	return int(max(0, n-applied)), nil
 }
 
+// Bytes returns how much of Redis's memory a log with entries takes, applied ones
+// included. It costs Redis some milliseconds for a log of the largest size.
+func (l *Log) Bytes(ctx context.Context) (int64, error) {
+	return Ask(ctx, l.redis, "measure a log", l.redis.B().MemoryUsage().Key(l.partition.logKey()).Samples(0).Build(), rueidis.RedisResult.AsInt64)
+}
+
 // LogState is how far a log goes.
 type LogState struct {
 	Entries int             // that are not applied; -1: Redis does not tell
@@ -399,7 +411,7 @@ func (l *Log) follow(cursor sluice.Position, entries []rueidis.XRangeEntry) ([]B
 			if len(batches) > 0 {
 				return batches, nil // the next read meets the gap
 			}
-			return nil, &GapError{What: fmt.Sprintf("log of partition %d", l.partition.Number), Cursor: cursor, Start: b.Prev}
+			return nil, &GapError{What: l.String(), Cursor: cursor, Start: b.Prev}
 		}
 		cursor = b.Position
 		batches = append(batches, b)

@@ -100,6 +100,10 @@ type Import struct {
 	// Waiting, if set, is told what is waited for.
 	Waiting func(what string)
 
+	// BacklogBytes is what the logs of partitions that stand still may hold, all
+	// together, before the import waits for them (room.go).
+	BacklogBytes int
+
 	seen  [sha256.Size]byte // hash over all lines so far
 	hash  hash.Hash
 	arena Arena
@@ -439,7 +443,8 @@ func (im *Import) appendOne(ctx context.Context, p int, u *importUnit, at []int6
 			if done.Entries >= maxLogEntries {
 				im.tell("the logs are full: waiting for the store")
 			}
-			return again, waitForRoom(ctx, im.Logs[p], done.Entries)
+			_, err := (&room{im.BacklogBytes, func(why error) { im.tell(why.Error()) }}).wait(ctx, im.Logs[p], done.Entries)
+			return again, err
 		}
 		full := errors.Is(err, sluice.ErrFull)
 		if errors.Is(err, sluice.ErrConflict) {

@@ -11,17 +11,9 @@ import (
 	"sluice/lib/faults"
 )
 
-// Bounds of routing.
-const (
-	// maxLogEntries is where a partition's log is full: the router waits for
-	// the store, and the list is the back pressure. 64 batches are some 10 MB.
-	maxLogEntries = 64
-	logFullPoll   = 10 * time.Millisecond
-
-	// routeWait is how long elements wait for company on their way to a log;
-	// they wait again on their way to the database.
-	routeWait = 10 * time.Millisecond
-)
+// routeWait is how long elements wait for company on their way to a log; they
+// wait again on their way to the database.
+const routeWait = 10 * time.Millisecond
 
 // Router turns the elements of a list into events and appends them to the logs
 // of their users' partitions.
@@ -44,6 +36,12 @@ type Router struct {
 	Logs    []*flow.Log // by partition
 	Options EventOptions
 	Bounds  TimeBounds
+
+	// BacklogBytes is what the logs of partitions that stand still may hold, all
+	// together, before the list waits for them (room.go).
+	BacklogBytes int
+
+	told string // the last that was logged of a list that is held
 }
 
 // Run follows the list until fetch ends.
@@ -98,10 +96,10 @@ func (r *Router) follow(fetch, work context.Context, lease *flow.Lease) error {
 	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(routed) error) error {
 		return r.read(ctx, reader, &known, emit)
 	}, func(ctx context.Context, u routed) error {
-		if err := r.append(ctx, u.old, u.oldTo, &old); err != nil {
+		if err := r.append(fetch, ctx, u.old, u.oldTo, &old); err != nil {
 			return err
 		}
-		if err := r.append(ctx, u.batches, u.to, &now); err != nil {
+		if err := r.append(fetch, ctx, u.batches, u.to, &now); err != nil {
 			return err
 		}
 		r.Stats.Fine(r.name())
@@ -259,8 +257,8 @@ func (r *Router) encode(page flow.Page, known *have, u *routed, arena *Arena) in
 }
 
 // append writes batches of a unit, which ends at a position, to the logs. s is moved
-// for each that was written.
-func (r *Router) append(ctx context.Context, batches []partBatch, to sluice.Position, s *stands) error {
+// for each that was written. Then it waits, until fetch ends, for room in them.
+func (r *Router) append(fetch, ctx context.Context, batches []partBatch, to sluice.Position, s *stands) error {
 	if batches == nil {
 		return nil
 	}
@@ -279,14 +277,20 @@ func (r *Router) append(ctx context.Context, batches []partBatch, to sluice.Posi
 		entries = append(entries, flow.Entry{Log: r.Logs[p], PrevSeq: prev, Seq: to.String(), Batch: batches[p].data})
 	}
 	var err error
+	room, pause := room{r.BacklogBytes, r.held}, false
 	for i, done := range flow.AppendAll(ctx, s.source, entries, true) {
 		if done.Err == nil {
 			s.at[entries[i].Log.Partition()] = to
-			done.Err = waitForRoom(ctx, entries[i].Log, done.Entries)
+			var stands bool
+			stands, done.Err = room.wait(fetch, entries[i].Log, done.Entries)
+			pause = pause || stands
 		}
 		if err == nil {
 			err = done.Err
 		}
+	}
+	if pause {
+		_ = sluice.Pause(fetch, standingPause)
 	}
 	if err == nil {
 		err = faults.Hit("appended")
@@ -294,16 +298,11 @@ func (r *Router) append(ctx context.Context, batches []partBatch, to sluice.Posi
 	return err
 }
 
-// waitForRoom waits while a partition's log is full.
-func waitForRoom(ctx context.Context, log *flow.Log, entries int) error {
-	for entries >= maxLogEntries {
-		err := sluice.Pause(ctx, logFullPoll)
-		if err != nil {
-			return err
-		}
-		if entries, err = log.Entries(ctx); err != nil {
-			return err
-		}
+// held says that the list waits for a partition that stands still.
+func (r *Router) held(why error) {
+	r.Stats.Failed(r.name(), why, r.Clock.Now())
+	if why.Error() != r.told {
+		r.told = why.Error()
+		r.Log.Error("list is held", "list", r.List.Name(), "reason", why)
 	}
-	return nil
 }

@@ -35,6 +35,8 @@ type Spilled struct {
 	Clock      sluice.Clock
 	Log        *slog.Logger
 
+	BacklogBytes int // as of Import
+
 	// Said is what people have said since what a file of items has; nil: it is not asked.
 	Said Said
 }
@@ -80,7 +82,7 @@ func (s *Spilled) Replay(ctx context.Context, path string, progress func(read, s
 		return Imported{}, errors.Join(fmt.Errorf("replay %s: its events are of another deployment (%s, this is %s): replay it where they belong", path, r.Header.Deployment, s.Deployment), r.Close())
 	}
 	im := &Import{
-		Logs: s.Logs, Source: "spill:" + r.Header.ID, Known: true, Parse: spill.Decode, Counts: true, Kept: s.Kept, Clock: s.Clock,
+		Logs: s.Logs, Source: "spill:" + r.Header.ID, Known: true, Parse: spill.Decode, Counts: true, Kept: s.Kept, Clock: s.Clock, BacklogBytes: s.BacklogBytes,
 		Reject: func(line store.Line, reason error) error {
 			s.Log.Warn("spilled event not replayed", "file", path, "record", line.Number, "reason", reason)
 			return nil

@@ -121,7 +121,7 @@ func runImport(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	in := &importing{call: c, name: rest[0], users: users, kept: engine.Retention(running.Config)}
+	in := &importing{call: c, name: rest[0], users: users, kept: engine.Retention(running.Config), backlogBytes: running.Config.BacklogMB << 20}
 	if err := in.open(ctx); err != nil {
 		return err
 	}
@@ -139,6 +139,8 @@ type importing struct {
 	users   bool // it has users, not events
 	kept    ingest.Retention
 	started time.Time
+
+	backlogBytes int // as of ingest.Import
 
 	file       *os.File // nil: standard input
 	size       int64
@@ -268,7 +270,7 @@ func (in *importing) run(ctx context.Context, logs []*flow.Log, clock sluice.Clo
 	in.started = time.Now()
 	im := &ingest.Import{
 		Logs: logs, Source: in.source, Known: in.size > 0, Options: options,
-		Kept: in.kept, Clock: clock, Reject: in.reject, Waiting: progress.say,
+		Kept: in.kept, Clock: clock, Reject: in.reject, Waiting: progress.say, BacklogBytes: in.backlogBytes,
 	}
 	if g.has("exported") {
 		im.Parse = transfer.ParseExported
