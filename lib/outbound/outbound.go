@@ -25,7 +25,8 @@ import (
 
 // Bounds of a request.
 const (
-	ConnectTimeout  = 5 * time.Second
+	ConnectTimeout  = 5 * time.Second // to all addresses of a name
+	minAddressTime  = time.Second     // to one of them, while there is time
 	maxHeaderBytes  = 16 << 10
 	idleTimeout     = 20 * time.Second
 	maxIdleConns    = 64
@@ -47,6 +48,9 @@ type Guard struct {
 
 	// Roots are whose certificates are believed; nil: the machine's.
 	Roots *x509.CertPool
+
+	// connect connects to an address; nil: the machine does.
+	connect func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Check says why no request may go to a URL, as far as that is known without resolving
@@ -108,14 +112,29 @@ func (g *Guard) dial(ctx context.Context, network, address string) (net.Conn, er
 	if err != nil {
 		return nil, err
 	}
-	var dialer net.Dialer
+	return g.dialAny(ctx, network, addresses, port)
+}
+
+// dialAny connects to the first of some addresses that answers. Each gets its part of
+// the time that is left: one that drops what it is sent must not take that of the others.
+func (g *Guard) dialAny(ctx context.Context, network string, addresses []netip.Addr, port string) (net.Conn, error) {
+	connect := g.connect
+	if connect == nil {
+		connect = new(net.Dialer).DialContext
+	}
 	var errs []error
-	for _, ip := range addresses {
-		conn, err := dialer.DialContext(ctx, network, net.JoinHostPort(ip.String(), port))
+	for i, ip := range addresses {
+		end, _ := ctx.Deadline()
+		part := max(time.Until(end)/time.Duration(len(addresses)-i), minAddressTime)
+		within, stop := context.WithTimeout(ctx, part)
+		conn, err := connect(within, network, net.JoinHostPort(ip.String(), port))
+		stop()
 		if err == nil {
 			return conn, nil
 		}
-		errs = append(errs, err)
+		if errs = append(errs, err); ctx.Err() != nil {
+			break
+		}
 	}
 	return nil, errors.Join(errs...)
 }

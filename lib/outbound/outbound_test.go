@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/test/dnstest"
@@ -127,6 +128,39 @@ func TestRebinding(t *testing.T) {
 	server.Set(t, "rebind.test A 127.0.0.1")
 	if _, err := g.Client().Get("http://rebind.test:" + port + "/"); !errors.Is(err, ErrRefused) || arrived.Load() > 0 {
 		t.Errorf("%v, %d requests arrived", err, arrived.Load())
+	}
+}
+
+// Addresses that drop all that they are sent leave time for the next one; however many
+// there are, they have ConnectTimeout in all.
+func TestAddressesThatDrop(t *testing.T) {
+	all := make([]netip.Addr, maxAddresses)
+	for i := range all {
+		all[i] = netip.AddrFrom4([4]byte{8, 8, 8, byte(i)})
+	}
+	for _, c := range []struct{ addresses, good int }{{1, 0}, {2, 1}, {3, 2}, {maxAddresses, 3}, {maxAddresses, maxAddresses}} {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			defer ours.Close()
+			defer theirs.Close()
+			g := &Guard{connect: func(ctx context.Context, _, address string) (net.Conn, error) {
+				if c.good < len(all) && address == net.JoinHostPort(all[c.good].String(), "443") {
+					return ours, ctx.Err()
+				}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}}
+			ctx, stop := context.WithTimeout(t.Context(), ConnectTimeout)
+			defer stop()
+			began := time.Now() // the clock of the bubble
+			conn, err := g.dialAny(ctx, "tcp", all[:c.addresses], "443")
+			if (err == nil) != (c.good < c.addresses) || (conn != nil) != (err == nil) {
+				t.Errorf("%d addresses, of which the one at %d answers: %v", c.addresses, c.good, err)
+			}
+			if took := time.Since(began); took > ConnectTimeout {
+				t.Errorf("%d addresses take %s", c.addresses, took)
+			}
+		})
 	}
 }
 
