@@ -235,24 +235,31 @@ func (s *Service) SignIn(ctx context.Context, name, password string, from netip.
 	if err = s.throttle.begin(name, from, now); err != nil {
 		return "", a, err
 	}
-	a, err = s.Store.Account(ctx, name)
-	kept := a.Password
-	if e, ok := errors.AsType[*sluice.Error](err); ok && e.Code == sluice.CodeNotFound {
-		kept, err = absent, nil
-	}
+	a, ok, err := s.compare(ctx, name, password)
 	if err != nil {
+		s.throttle.undo(name, from, s.Clock.Now()) // nobody learned whether it was right
 		return "", a, err
 	}
-	ok, err := s.hasher.matches(ctx, kept, password)
-	if err != nil {
-		return "", a, err
-	}
-	if !ok || a.ID == "" {
+	if !ok {
 		return "", a, errSignIn
 	}
 	s.throttle.succeeded(name, from, now)
 	session, err = s.begin(ctx, &a)
 	return session, a, err
+}
+
+// compare returns the account of a name, and whether a password is that account's. An
+// error says that this could not be found out.
+func (s *Service) compare(ctx context.Context, name, password string) (a store.Account, ok bool, err error) {
+	a, err = s.Store.Account(ctx, name)
+	kept := a.Password
+	if e, is := errors.AsType[*sluice.Error](err); is && e.Code == sluice.CodeNotFound {
+		kept, err = absent, nil
+	}
+	if err == nil {
+		ok, err = s.hasher.matches(ctx, kept, password)
+	}
+	return a, ok && a.ID != "", err
 }
 
 // errSignIn does not say whether there is such an account.

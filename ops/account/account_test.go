@@ -105,6 +105,50 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// away is a store that does not answer.
+type away struct{ store.AccountStore }
+
+func (away) Account(context.Context, string) (store.Account, error) {
+	return store.Account{}, refusal(sluice.CodeUnavailable, "the database does not answer")
+}
+
+// Attempts that nobody could decide do not count as failed: who tried while the database
+// was away, or while too many signed in, signs in when it is over. Wrong ones still count.
+func TestUndecidedAttempts(t *testing.T) {
+	s, _ := open(t)
+	const many = 2 * triesOfName
+	there := s.Store
+	s.Store = away{there}
+	for range many {
+		if _, _, err := s.SignIn(t.Context(), "ann", password, here); code(err) != sluice.CodeUnavailable {
+			t.Fatalf("while the database is away: %v", err)
+		}
+	}
+	s.Store = there
+	for range cap(s.hasher.waiting) {
+		s.hasher.waiting <- struct{}{}
+	}
+	for range many {
+		if _, _, err := s.SignIn(t.Context(), "ann", password, here); code(err) != sluice.CodeTooFast || !strings.Contains(err.Error(), "some seconds") {
+			t.Fatalf("while too many sign in: %v", err)
+		}
+	}
+	for range cap(s.hasher.waiting) {
+		<-s.hasher.waiting
+	}
+	if _, _, err := s.SignIn(t.Context(), "ann", password, here); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+	for range triesOfBoth {
+		if _, _, err := s.SignIn(t.Context(), "ann", "a wrong password", here); code(err) != sluice.CodeForbidden {
+			t.Fatalf("a wrong password: %v", err)
+		}
+	}
+	if _, _, err := s.SignIn(t.Context(), "ann", password, here); code(err) != sluice.CodeTooFast {
+		t.Errorf("after %d wrong ones: %v", triesOfBoth, err)
+	}
+}
+
 // ending is a store in which something happens just before a session is added.
 type ending struct {
 	store.AccountStore

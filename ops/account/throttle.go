@@ -87,9 +87,23 @@ func (t *throttle) begin(name string, from netip.Addr, now time.Time) error {
 func (t *throttle) succeeded(name string, from netip.Addr, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.takeBack(name, from, now)[0].failed = 0
+}
+
+// undo takes back what begin has counted, of an attempt that was not decided: the database
+// did not answer, or too many signed in. Else people are kept out for the whole window
+// after the database is back.
+func (t *throttle) undo(name string, from netip.Addr, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.takeBack(name, from, now)
+}
+
+// takeBack lowers the counters of an attempt and returns them; the caller has the lock.
+func (t *throttle) takeBack(name string, from netip.Addr, now time.Time) []*attempts {
 	counters := t.of(name, from, now)
 	for _, a := range counters {
 		a.failed = max(0, a.failed-1)
 	}
-	counters[0].failed = 0
+	return counters
 }
