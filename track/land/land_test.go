@@ -23,6 +23,7 @@ import (
 	"sluice/flow"
 	"sluice/ingest/spill"
 	"sluice/mail"
+	"sluice/test/clocktest"
 	"sluice/track/link"
 )
 
@@ -249,7 +250,7 @@ func TestSpills(t *testing.T) {
 	for name, away := range map[string]struct {
 		err   error
 		hangs bool
-	}{"hangs": {nil, true}, "refuses": {errors.New("connection refused"), false}, "is full": {&flow.LogFullError{}, false}} {
+	}{"hangs": {nil, true}, "refuses": {errors.New("connection refused"), false}} {
 		t.Run(name, func(t *testing.T) {
 			k := newKit(t)
 			k.logs.set(away.err, away.hangs)
@@ -283,6 +284,72 @@ func TestSpills(t *testing.T) {
 				t.Error("Redis is back, and is not tried")
 			}
 		})
+	}
+}
+
+// A full log is no Redis that is away: it answers a ping all the time. The file is ended
+// when the logs take events again for a while, or after minutes, and not each second; and
+// the log of the program says nothing else.
+func TestSpillsWhileFull(t *testing.T) {
+	k := newKit(t)
+	clock := clocktest.At(time.UnixMilli(1_780_000_000_000))
+	var said strings.Builder
+	r := k.o.Recorder
+	r.Clock, r.Log, k.o.Clock = clock, slog.New(slog.NewTextHandler(&said, nil)), clock
+	open := func(full error) {
+		t.Helper()
+		k.logs.set(full, false)
+		if w := k.ask(request("GET", k.pixel(t), browser)); w.Code != 200 {
+			t.Fatal(w.Code)
+		}
+	}
+	pass := func(d time.Duration) {
+		clock.Move(d)
+		r.release(t.Context())
+	}
+	files := func(want int) {
+		t.Helper()
+		all, err := spill.List(k.spill)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := 0
+		for _, f := range all {
+			if one, err := spill.OpenFile(f.Path); err == nil {
+				ended++
+				_ = one.Close()
+			}
+		}
+		if ended != want || strings.Contains(said.String(), "answers again") {
+			t.Errorf("%d files were ended, want %d\n%s", ended, want, said.String())
+		}
+	}
+	full := &flow.LogFullError{}
+	for range 60 {
+		open(full)
+		pass(time.Second)
+	}
+	files(0)
+	for range 60 { // the log of one partition is full, those of others are not
+		open(full)
+		open(nil)
+		pass(time.Second)
+	}
+	files(0)
+	pass(fullQuiet) // one was written last
+	files(1)
+	open(full)
+	for range 20 { // nobody comes: nothing is known
+		pass(10 * time.Second)
+	}
+	files(1)
+	pass(fullHold)
+	files(2)
+	open(full)
+	open(errors.New("connection refused"))
+	pass(time.Second)
+	if !strings.Contains(said.String(), "answers again") {
+		t.Errorf("Redis was away, and is back:\n%s", said.String())
 	}
 }
 

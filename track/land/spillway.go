@@ -27,10 +27,17 @@ const (
 
 	// releaseEvery is how often it is looked whether a file can be replayed.
 	releaseEvery = time.Second
+
+	// A file that is written because a log is full ends when writes succeed and none was
+	// refused for fullQuiet, and fullHold after it was begun in any case. Redis answers a
+	// ping all the time meanwhile: by that alone there would be a file each second.
+	fullQuiet = 10 * time.Second
+	fullHold  = 5 * time.Minute
 )
 
-// Spillway is a file beside Redis. It knows whether Redis answers, and ends the file
-// when it does again. Its methods may be called by several goroutines at once; Run once.
+// Spillway is a file beside Redis. It knows whether Redis answers and has room, and ends
+// the file when it does again. Its methods may be called by several goroutines at once;
+// Run once.
 //
 // While Redis does not answer, one write a second tries it and the others go to the file
 // at once. Else each visitor would wait for as long as Redis may take, and 512
@@ -46,6 +53,9 @@ type Spillway struct {
 	waits   deadline.Shared
 	spilled atomic.Int64
 	spills  atomic.Int64 // since the file was released
+	begunAt atomic.Int64 // when the first of these was
+	fullAt  atomic.Int64 // when a log was last full, in ms; 0: the last refusal was another one
+	took    atomic.Bool  // a write succeeded behind fullAt
 
 	complain sync.Mutex
 	said     time.Time
@@ -75,9 +85,16 @@ func (s *Spillway) offer(now time.Time, write func(ctx context.Context) error) e
 		if at != 0 {
 			s.tryAt.Store(0)
 		}
+		if s.fullAt.Load() != 0 {
+			s.took.Store(true)
+		}
 		return nil
 	}
-	if _, full := errors.AsType[*flow.LogFullError](err); !full {
+	if _, full := errors.AsType[*flow.LogFullError](err); full {
+		s.fullAt.Store(now.UnixMilli())
+		s.took.Store(false)
+	} else {
+		s.fullAt.Store(0)
 		s.tryAt.CompareAndSwap(at, s.Clock.Now().Add(tryEvery).UnixMilli())
 	}
 	return err
@@ -86,7 +103,9 @@ func (s *Spillway) offer(now time.Time, write func(ctx context.Context) error) e
 // kept counts what went to the file, because of an error of Redis.
 func (s *Spillway) kept(why error) {
 	s.spilled.Add(1)
-	s.spills.Add(1)
+	if s.spills.Add(1) == 1 {
+		s.begunAt.Store(s.Clock.Now().UnixMilli())
+	}
 	s.say(s.what+" go to a file until Redis takes them", why, "spilled", s.spilled.Load())
 }
 
@@ -102,7 +121,7 @@ func (s *Spillway) say(text string, err error, with ...any) {
 	s.Log.Warn(text, append(with, "error", err)...)
 }
 
-// Run ends the file that is being written when Redis answers, so that it is
+// Run ends the file that is being written when Redis takes writes, so that it is
 // replayed, until fetch ends; then it ends the file in any case.
 func (s *Spillway) Run(fetch, _ context.Context) {
 	for err := error(nil); err == nil; err = sluice.Pause(fetch, releaseEvery) {
@@ -127,8 +146,23 @@ func (s *Spillway) release(ctx context.Context) {
 	if s.Ping(ctx) != nil {
 		return
 	}
+	text := "redis answers again: " + s.what + " of a file are replayed"
+	if full := s.fullAt.Load(); full != 0 {
+		now := s.Clock.Now().UnixMilli()
+		switch {
+		case s.took.Load() && now-full >= fullQuiet.Milliseconds():
+			s.fullAt.Store(0)
+			text = "the logs have room again: " + s.what + " of a file are replayed"
+		case now-s.begunAt.Load() >= fullHold.Milliseconds():
+			text = "a log was full some minutes long: " + s.what + " of a file are replayed as far as there is room"
+		default:
+			return
+		}
+	}
 	s.tryAt.Store(0)
 	s.end()
-	s.spills.Add(-n)
-	s.Log.Info("redis answers again: "+s.what+" of a file are replayed", "records", n)
+	if s.spills.Add(-n) > 0 { // these came meanwhile
+		s.begunAt.Store(s.Clock.Now().UnixMilli())
+	}
+	s.Log.Info(text, "records", n)
 }
