@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"net/url"
 	"strconv"
 	"strings"
@@ -37,30 +36,41 @@ func verifyMailgun(ctx context.Context, r *Request, a *Access) error {
 		}
 		all = append(all, lastFields(values, "timestamp", "token", "signature"))
 	}
-	err := refuse("it has no signature")
+	why := refuse("it has no signature")
+	signed := false
 	for _, o := range all {
 		if len(o) == 0 {
 			continue
 		}
-		err = a.checkMailgun(ctx, o.text("timestamp"), o.text("token"), o.text("signature"), r.Body)
-		if err == nil || !errors.Is(err, ErrRefused) { // what could not be asked is no refusal
+		made, err := a.checkMailgun(o.text("timestamp"), o.text("token"), o.text("signature"))
+		if err != nil {
+			why = err
+			continue
+		}
+		signed = true
+		// Each of them holds for this body alone. One that was passed over here could be
+		// taken out of the body and put into another one.
+		if err := a.oneBody(ctx, o.text("signature"), r.Body, made); err != nil {
 			return err
 		}
 	}
-	return err
+	if signed {
+		return nil
+	}
+	return why
 }
 
 // mailgunMaxAge is how old a signed time may be. Mailgun repeats for 8 hours and 5 minutes
 // in all, with the signature of the first attempt.
 const mailgunMaxAge = 9 * time.Hour
 
-func (a *Access) checkMailgun(ctx context.Context, seconds, token, signature string, body []byte) error {
-	made, err := a.checkSeconds(seconds, mailgunMaxAge)
-	if err != nil {
-		return err
+// checkMailgun checks a signature of a time and a token, and returns the time.
+func (a *Access) checkMailgun(seconds, token, signature string) (made time.Time, err error) {
+	if made, err = a.checkSeconds(seconds, mailgunMaxAge); err != nil {
+		return made, err
 	}
 	if token == "" {
-		return refuse("it has no token")
+		return made, refuse("it has no token")
 	}
 	good := a.anySecret(func(secret string) bool {
 		mac := hmac.New(sha256.New, []byte(secret))
@@ -68,12 +78,18 @@ func (a *Access) checkMailgun(ctx context.Context, seconds, token, signature str
 		return equal(hex.EncodeToString(mac.Sum(nil)), signature)
 	})
 	if !good {
-		return refuse("its signature is of none of the keys")
+		return made, refuse("its signature is of none of the keys")
 	}
-	if a.Token == nil {
+	return made, nil
+}
+
+// oneBody refuses a body if another one came with a signature that is good. An error that
+// does not wrap ErrRefused says that this could not be asked.
+func (a *Access) oneBody(ctx context.Context, signature string, body []byte, made time.Time) error {
+	if a.FirstBody == nil {
 		return nil
 	}
-	fits, err := a.Token(ctx, token, body, made)
+	fits, err := a.FirstBody(ctx, signature, body, made)
 	if err == nil && !fits {
 		err = refuse("its token came with another body before")
 	}

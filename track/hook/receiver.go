@@ -138,9 +138,7 @@ func (r *Receiver) Address(s *Source, q *http.Request) string {
 func (r *Receiver) access(s *Source) *Access {
 	return &Access{
 		Secrets: s.Secrets, Topics: s.Topics, Roots: r.roots, Certificates: r.certificates.Get, Now: r.clock.Now(),
-		Token: func(ctx context.Context, token string, body []byte, made time.Time) (bool, error) {
-			return r.tokens.fits(ctx, s.Name, token, body, made)
-		},
+		FirstBody: r.tokens.fits,
 	}
 }
 

@@ -138,31 +138,66 @@ func TestOutgoingReachesPublicAddressesAlone(t *testing.T) {
 	}
 }
 
-// A token of Mailgun holds for one body, as often as it comes.
+// A token of Mailgun holds for one body, as often as it comes, at all sources that have
+// the key. Another key has tokens of its own.
 func TestTokensHoldForOneBody(t *testing.T) {
 	p, err := Find("mailgun")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := NewReceiver([]Source{{Name: "a", Provider: p, Secrets: []string{"key"}}, {Name: "b", Provider: p, Secrets: []string{"key"}}}, Options{Clock: clocktest.At(testNow)})
+	r := NewReceiver([]Source{{Name: "a", Provider: p, Secrets: []string{"key"}}, {Name: "b", Provider: p, Secrets: []string{"other", "key"}}, {Name: "c", Provider: p, Secrets: []string{"other"}}},
+		Options{Clock: clocktest.At(testNow)})
 	for _, tt := range []struct {
 		source, token, event string
 		good                 bool
 	}{
 		{"a", "t1", "opened", true}, {"a", "t1", "opened", true}, {"a", "t1", "complained", false}, {"a", "t1", "opened", true},
-		{"b", "t1", "opened", true}, {"a", "t2", "complained", true},
+		{"b", "t1", "opened", true}, {"b", "t1", "complained", false}, {"a", "t2", "complained", true}, {"b", "t2", "opened", false}, {"c", "t1", "opened", false},
 	} {
 		if _, err := r.Receive(context.Background(), r.Source("mailgun", tt.source), mailgunRequest(tt.token, tt.event)); (err == nil) != tt.good {
 			t.Errorf("%+v: %v", tt, err)
 		}
 	}
+	other := &Request{Body: fmt.Appendf(nil, `{%s,"event-data":{"event":"clicked","timestamp":1761285600}}`, mailgunPair("signature", "other", "t1"))}
+	if _, err := r.Receive(t.Context(), r.Source("mailgun", "c"), other); err != nil {
+		t.Errorf("the token of another key: %v", err)
+	}
 	for i := range 2 * maxTokens {
-		if _, err := r.tokens.fits(t.Context(), "a", "other"+strconv.Itoa(i), nil, testNow); err != nil {
+		if _, err := r.tokens.fits(t.Context(), "other"+strconv.Itoa(i), nil, testNow); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := len(r.tokens.young) + len(r.tokens.older); n > 2*maxTokens {
 		t.Errorf("%d tokens are kept", n)
+	}
+}
+
+// A body may be signed twice, for a subaccount and its parent. Neither of the two holds for
+// another body then, in whichever place it is put.
+func TestBothTokensHoldForOneBody(t *testing.T) {
+	p, err := Find("mailgun")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewReceiver([]Source{{Name: "a", Provider: p, Secrets: []string{"key", "parent"}}}, Options{Clock: clocktest.At(testNow)})
+	receive := func(event string, pairs ...string) error {
+		body := fmt.Appendf(nil, `{%s,"event-data":{"event":"%s","timestamp":1761285600}}`, strings.Join(pairs, ","), event)
+		_, err := r.Receive(t.Context(), r.Source("mailgun", "a"), &Request{Body: body})
+		return err
+	}
+	own, parent := mailgunPair("signature", "key", "t1"), mailgunPair("parent-signature", "parent", "t2")
+	for range 2 {
+		if err := receive("opened", own, parent); err != nil {
+			t.Errorf("with both: %v", err)
+		}
+	}
+	for name, pairs := range map[string][]string{
+		"its own": {own}, "the parent's": {parent}, "the parent's as its own": {mailgunPair("signature", "parent", "t2")},
+		"a new one with the parent's": {mailgunPair("signature", "key", "t3"), parent},
+	} {
+		if err := receive("complained", pairs...); !errors.Is(err, ErrRefused) {
+			t.Errorf("another body with %s: %v", name, err)
+		}
 	}
 }
 
@@ -215,10 +250,15 @@ func TestTokensHoldInAllProcesses(t *testing.T) {
 
 // mailgunRequest is a request with a token that is signed by "key".
 func mailgunRequest(token, event string) *Request {
+	return &Request{Body: fmt.Appendf(nil, `{%s,"event-data":{"event":"%s","timestamp":1761285600}}`, mailgunPair("signature", "key", token), event)}
+}
+
+// mailgunPair is a member of a body: a time and a token, signed.
+func mailgunPair(member, secret, token string) string {
 	seconds := strconv.FormatInt(testNow.Unix(), 10)
-	m := hmac.New(sha256.New, []byte("key"))
+	m := hmac.New(sha256.New, []byte(secret))
 	m.Write([]byte(seconds + token))
-	return &Request{Body: fmt.Appendf(nil, `{"signature":{"timestamp":"%s","token":"%s","signature":"%s"},"event-data":{"event":"%s","timestamp":1761285600}}`, seconds, token, hex.EncodeToString(m.Sum(nil)), event)}
+	return fmt.Sprintf(`"%s":{"timestamp":"%s","token":"%s","signature":"%s"}`, member, seconds, token, hex.EncodeToString(m.Sum(nil)))
 }
 
 // What a stranger sends is not read where the head alone says that it is one.

@@ -17,6 +17,10 @@ const maxTokens = 65_536
 // as long as the time holds. A token with the same body is a repeat: Mailgun repeats for
 // hours, with the signature of the first attempt. It is stored once all the same.
 //
+// A token is known by its signature, which says with which key it was signed. So it holds
+// for one body at all sources that have this key together, and two sources with keys of
+// their own do not disturb each other.
+//
 // All processes remember together (first), since a repeat may come to any of them. What
 // that passes over, beyond its bound, a process remembers by itself. When one half is
 // full, the older one is forgotten.
@@ -26,7 +30,7 @@ type tokens struct {
 	first func(ctx context.Context, made time.Time, token, body string, ttl time.Duration) (first string, known bool, err error)
 
 	mu           sync.Mutex
-	young, older map[tokenKey]tokenKey // the hash of a body by that of a source and a token
+	young, older map[tokenKey]tokenKey // the hash of a body by that of a signature
 }
 
 type tokenKey [16]byte
@@ -34,20 +38,16 @@ type tokenKey [16]byte
 // String is what others are told: no token, and no body.
 func (k tokenKey) String() string { return hex.EncodeToString(k[:]) }
 
-func hashOf(texts ...[]byte) (k tokenKey) {
-	h := sha256.New()
-	for _, text := range texts {
-		h.Write(text)
-		h.Write([]byte{0})
-	}
-	copy(k[:], h.Sum(nil))
+func hashOf(text []byte) (k tokenKey) {
+	sum := sha256.Sum256(text)
+	copy(k[:], sum[:])
 	return k
 }
 
-// fits reports whether a token, made at a time, is new or came with this body before, and
-// remembers it. An error says that this could not be asked.
-func (t *tokens) fits(ctx context.Context, source, token string, body []byte, made time.Time) (bool, error) {
-	key, print := hashOf([]byte(source), []byte(token)), hashOf(body)
+// fits reports whether a token with a signature, made at a time, is new or came with this
+// body before, and remembers it. An error says that this could not be asked.
+func (t *tokens) fits(ctx context.Context, signature string, body []byte, made time.Time) (bool, error) {
+	key, print := hashOf([]byte(signature)), hashOf(body)
 	if before, seen := t.seen(key); seen {
 		return before == print, nil
 	}

@@ -43,9 +43,9 @@ type Access struct {
 	// SNSHost. Nil: no request of SNS is authentic.
 	Certificates func(ctx context.Context, url string) ([]byte, error)
 
-	// Token reports whether a token of Mailgun, made at a time, is new or came with this
-	// body before. Nil: it is not asked.
-	Token func(ctx context.Context, token string, body []byte, made time.Time) (bool, error)
+	// FirstBody reports whether a signature of Mailgun, made at a time, is new or came with
+	// this body before. Nil: it is not asked.
+	FirstBody func(ctx context.Context, signature string, body []byte, made time.Time) (bool, error)
 
 	// Roots are who may have issued a certificate of SNS. Nil: the system's.
 	Roots *x509.CertPool
