@@ -29,7 +29,7 @@ type Options struct {
 	Base          string   // with which links begin, without a slash at its end
 	Own           []string // with what links begin that are ours already: those stay
 	ASCII         bool     // links with other characters stay: it is not known in which charset
-	Long          bool     // links longer than link.MaxTargetBytes do not stay: Doc.Long is kept
+	Long          bool     // links longer than link.MaxTargetBytes do not stay, but those with an address: Doc.Long is kept
 }
 
 // Doc is HTML with room for the tokens of one recipient.
@@ -169,6 +169,9 @@ func (w *writer) target(value string) (string, bool) {
 	}
 	target := strings.Trim(unescape(value), " \t\r\n\f")
 	if len(target) > longest || !link.Redirects(target) || w.o.ASCII && !mime.IsASCIIBytes([]byte(target)) {
+		return "", false
+	}
+	if len(target) > link.MaxTargetBytes && named(target) {
 		return "", false
 	}
 	for _, own := range w.o.Own {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +31,16 @@ const (
 
 // errKeptRests says that targets were not kept lately, and that nobody tries for now.
 var errKeptRests = errors.New("the database did not keep targets of links some seconds ago")
+
+// address is an address of mail in a URL, escaped or not.
+var address = regexp.MustCompile(`(?i)[^/?&=#;](?:@|%(?:25)*40)[^/?&=#;@]*[a-z0-9](?:\.|%(?:25)*2e)[a-z]`)
+
+// named reports whether a target has an address of mail. A long one is not kept then: its
+// row would be there long after the person was erased. The row cannot be erased, either. It
+// does not say whether all of a mailing have the link, which would lead nowhere for them.
+func named(target string) bool {
+	return (strings.Contains(target, "@") || strings.Contains(target, "40")) && address.MatchString(target)
+}
 
 // kept knows which long targets were written lately, so that a mailing writes each once.
 type kept struct {

@@ -86,6 +86,29 @@ func TestLongLinks(t *testing.T) {
 	}
 }
 
+// A long link with an address of mail stays as it is: nothing of a person is kept. A short
+// one is in its own URL, and no other link is taken for one.
+func TestLongLinksNameNobody(t *testing.T) {
+	filler := "&b=" + strings.Repeat("x", link.MaxTargetBytes)
+	for target, want := range map[string]bool{
+		"https://shop.example/?email=ann@example.com" + filler:               false,
+		"https://shop.example/?email=Ann%40Example%2Ecom" + filler:           false,
+		"https://shop.example/?next=%2Fx%3Fe%3Dann%2540example.com" + filler: false,
+		"https://shop.example/u/j%C3%BC@ex-ample.co.uk/?a=1" + filler:        false,
+		"https://shop.example/?email=ann@example.com":                        true,
+		"https://shop.example/@ann.b/maps/@52.5,13.4?a=40&b=%40x" + filler:   true,
+		"https://shop.example/?a=@b.c&d=1@2" + filler:                        true,
+	} {
+		s := &shelf{kept: map[string]string{}}
+		tr := New(keys(t), all)
+		tr.Kept = s
+		made, ok := tr.HTML(t.Context(), `<a href="`+strings.ReplaceAll(target, "&", "&amp;")+`">x</a>`, tracked(0, 1, mail.TrackClicks))
+		if ok != want || strings.Contains(made, link.ClickPath) != want || !want && s.puts != 0 {
+			t.Errorf("%.60s: tracked %v, want %v, written %d times", target, ok, want, s.puts)
+		}
+	}
+}
+
 // After a failure no mail waits for the database, until some seconds are over; who has no
 // time for it is no failure of it. What is known to be kept is, meanwhile.
 func TestKeptRests(t *testing.T) {
