@@ -36,7 +36,8 @@ const (
 	retryLast  = time.Hour
 
 	// restAfter is after how many failures in a row an endpoint is taken to be down: it
-	// is tried by one request at a time then.
+	// is tried by one request at a time then. Each request that fails after the pause
+	// doubles the pause. Those under way when the pause began count as one failure.
 	restAfter = 4
 
 	troublePause = time.Second // after an error of the database
@@ -177,6 +178,9 @@ func (e *endpoint) pass(ctx, posting context.Context) (more bool, err error) {
 			break
 		}
 		group.Go(func() error {
+			if most > 1 && e.down() { // others of this pass have failed
+				return nil
+			}
 			more, err := e.step(ctx, posting, l)
 			if more {
 				again.Store(true)
@@ -186,6 +190,13 @@ func (e *endpoint) pass(ctx, posting context.Context) (more bool, err error) {
 	}
 	err = group.Wait()
 	return again.Load(), err
+}
+
+// down reports whether the endpoint is taken to be down.
+func (e *endpoint) down() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.failures >= restAfter
 }
 
 // due returns the lanes that have something now, and how many of them may be worked on at
@@ -259,7 +270,7 @@ func (e *endpoint) step(ctx, posting context.Context, l *lane) (more bool, err e
 	if err := faults.Hit("webhook-posted"); err != nil {
 		return false, err
 	}
-	return b.more, e.record(context.WithoutCancel(ctx), l, b, answer)
+	return b.more, e.record(context.WithoutCancel(ctx), l, b, at, answer)
 }
 
 // gather reads the next batch behind a place, up to another one unless that is zero.
@@ -329,8 +340,8 @@ func (e *endpoint) move(ctx context.Context, l *lane, m store.WebhookMove) error
 	return nil
 }
 
-// record writes what became of a post.
-func (e *endpoint) record(ctx context.Context, l *lane, b batch, a answer) error {
+// record writes what became of a post that began at a time.
+func (e *endpoint) record(ctx context.Context, l *lane, b batch, began time.Time, a answer) error {
 	now := e.s.Clock.Now()
 	next := l.row
 	m := store.WebhookMove{Note: &store.WebhookDelivery{
@@ -347,7 +358,7 @@ func (e *endpoint) record(ctx context.Context, l *lane, b batch, a answer) error
 		}
 		next = store.WebhookLane{Webhook: e.hook.ID, At: l.row.To}
 	} else {
-		e.failed(&next, &m, now, a.retryAfter)
+		e.failed(&next, &m, began, now, a.retryAfter)
 	}
 	e.number++
 	m.Note.Number, m.Note.Slot = e.number, e.slot(m.Note.Outcome)
@@ -375,10 +386,10 @@ var errOff = errors.New("the webhook is off")
 
 // failed notes a failure. A batch that has failed for too long is given up, but only
 // where others have arrived since: else it is the endpoint that fails.
-func (e *endpoint) failed(next *store.WebhookLane, m *store.WebhookMove, now time.Time, retryAfter time.Duration) {
+func (e *endpoint) failed(next *store.WebhookLane, m *store.WebhookMove, began, now time.Time, retryAfter time.Duration) {
 	e.s.Stats.Failed.Add(1)
 	m.Note.Outcome = store.DeliveryFailed
-	e.failures++
+	e.rests(began, now, retryAfter)
 	if e.failing == 0 {
 		e.failing = now.UnixMilli()
 		failing := e.failing
@@ -389,15 +400,26 @@ func (e *endpoint) failed(next *store.WebhookLane, m *store.WebhookMove, now tim
 	}
 	next.Attempts++
 	next.DueMillis = now.Add(max(retryAfter, pauseAfter(next.Attempts))).UnixMilli()
-	if e.failures >= restAfter {
-		e.rest = now.Add(max(retryAfter, pauseAfter(e.failures-restAfter+1)))
-	}
 	since := max(next.SinceMillis, e.hook.UpdatedMillis) // people may have mended something
 	if e.failing > next.SinceMillis && now.Sub(time.UnixMilli(since)) >= e.s.GiveUp {
 		e.s.Stats.GivenUp.Add(1)
 		e.s.Log.Error("events were given up: a webhook takes others and not these; `sluice webhook deliveries` shows them", "webhook", e.hook.ID, "message", m.Note.Message, "events", m.Note.Events, "error", m.Note.Error)
 		m.Note.Outcome = store.DeliveryGivenUp
 		*next = store.WebhookLane{Webhook: e.hook.ID, At: next.To}
+	}
+}
+
+// rests counts the failure of a request that began at a time, and has the endpoint rest
+// if there were too many. Requests that were under way together when the rest began say
+// the same thing: a short failure of the receiver must not become a long pause.
+func (e *endpoint) rests(began, now time.Time, retryAfter time.Duration) {
+	pause := retryAfter
+	if e.failures < restAfter || !began.Before(e.rest) {
+		e.failures++
+		pause = max(pause, pauseAfter(max(e.failures-restAfter+1, 1)))
+	}
+	if rest := now.Add(pause); e.failures >= restAfter && rest.After(e.rest) {
+		e.rest = rest
 	}
 }
 
