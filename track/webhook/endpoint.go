@@ -385,7 +385,9 @@ func (e *endpoint) record(ctx context.Context, l *lane, b batch, began time.Time
 var errOff = errors.New("the webhook is off")
 
 // failed notes a failure. A batch that has failed for too long is given up, but only
-// where others have arrived since: else it is the endpoint that fails.
+// where others have arrived since: else it is the endpoint that fails. How long is counted
+// from the last change by people on, as it is for the endpoint: else one that is switched
+// on again, and fails on, would have begun to fail after its batches.
 func (e *endpoint) failed(next *store.WebhookLane, m *store.WebhookMove, began, now time.Time, retryAfter time.Duration) {
 	e.s.Stats.Failed.Add(1)
 	m.Note.Outcome = store.DeliveryFailed
@@ -395,13 +397,12 @@ func (e *endpoint) failed(next *store.WebhookLane, m *store.WebhookMove, began, 
 		failing := e.failing
 		m.Failing = &failing
 	}
-	if next.SinceMillis == 0 {
+	if next.SinceMillis < e.hook.UpdatedMillis { // the first one, or people have mended something since
 		next.SinceMillis = now.UnixMilli()
 	}
 	next.Attempts++
 	next.DueMillis = now.Add(max(retryAfter, pauseAfter(next.Attempts))).UnixMilli()
-	since := max(next.SinceMillis, e.hook.UpdatedMillis) // people may have mended something
-	if e.failing > next.SinceMillis && now.Sub(time.UnixMilli(since)) >= e.s.GiveUp {
+	if e.failing > next.SinceMillis && now.Sub(time.UnixMilli(next.SinceMillis)) >= e.s.GiveUp {
 		e.s.Stats.GivenUp.Add(1)
 		e.s.Log.Error("events were given up: a webhook takes others and not these; `sluice webhook deliveries` shows them", "webhook", e.hook.ID, "message", m.Note.Message, "events", m.Note.Events, "error", m.Note.Error)
 		m.Note.Outcome = store.DeliveryGivenUp

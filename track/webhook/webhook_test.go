@@ -240,6 +240,43 @@ func TestSwitchedOff(t *testing.T) {
 	}
 }
 
+// An endpoint that is switched on again and is still down gives nothing up: nothing else
+// has arrived. It is switched off again, and has all when it works.
+func TestSwitchedOnTooEarly(t *testing.T) {
+	k := newKit(t)
+	down := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	w, _ := k.add(down.URL, 10)
+	sender := k.sender()
+	k.run(sender)
+	for part := range partitions {
+		k.put(part, "mail.sent", "custom.a")
+	}
+	on := store.WebhookOn
+	for round := range 3 {
+		until(t, "it is off", func() bool {
+			k.clock.Move(30 * time.Minute)
+			_ = sluice.Pause(t.Context(), 20*time.Millisecond)
+			now, err := k.store.Webhook(t.Context(), w.ID)
+			return err == nil && now.Status == store.WebhookFailing
+		})
+		if n := sender.Stats.GivenUp.Load(); n != 0 {
+			t.Fatalf("round %d: %d batches were given up, and nothing has arrived", round, n)
+		}
+		if round == 2 {
+			down.mu.Lock()
+			down.answer, down.all = nil, nil
+			down.mu.Unlock()
+		}
+		if _, err := k.service.Change(t.Context(), w.ID, &Change{Status: &on}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "all events", func() bool {
+		k.clock.Move(30 * time.Minute)
+		return k.inOrder(ids(down.requests()))
+	})
+}
+
 // A batch that is refused while others arrive is given up after GiveUp, said and kept;
 // what is behind it goes on.
 func TestGivesUp(t *testing.T) {
