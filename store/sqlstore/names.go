@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"sluice/store"
 )
@@ -38,11 +39,12 @@ func (n *seriesNames) admit(k seriesKey) seriesKey {
 		k.app, k.name = store.OtherName, store.OtherName
 		return k
 	}
+	// Both share the memory of a batch, which would be kept whole.
 	if names == nil {
 		names = make(map[seriesName]struct{})
-		n.known[k.app] = names
+		n.known[strings.Clone(k.app)] = names
 	}
-	names[seriesName{k.name, k.kind}] = struct{}{}
+	names[seriesName{strings.Clone(k.name), k.kind}] = struct{}{}
 	n.inAll++
 	return k
 }
