@@ -11,20 +11,21 @@ import (
 
 var _ store.LinkStore = (*Store)(nil)
 
-// linksAtOnce is how many links are written in one transaction.
+// linksAtOnce is how many links are written in one transaction, by one statement where the
+// database is a server: a mail waits for them, and each statement is a round trip.
 const linksAtOnce = 100
 
 // PutLinks implements store.LinkStore. The order of hashes is that of the locks: two
 // processes that write the same links do not wait for each other in a circle.
 func (s *Store) PutLinks(ctx context.Context, targets map[string]string) error {
 	for piece := range slices.Chunk(slices.Sorted(maps.Keys(targets)), linksAtOnce) {
+		args := make([]any, 0, 3*len(piece))
+		for _, hash := range piece {
+			args = append(args, hash, s.d.text(targets[hash]), s.now())
+		}
 		err := s.writeSmall(ctx, func(tx *txn) error {
-			for _, hash := range piece {
-				if err := tx.exec(ctx, "link_put", hash, s.d.text(targets[hash]), s.now()); err != nil {
-					return err
-				}
-			}
-			return nil
+			_, err := tx.rows(ctx, "link_put", 3, args)
+			return err
 		})
 		if err != nil {
 			return s.failed(err, "write links of mails to")

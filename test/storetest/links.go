@@ -39,6 +39,7 @@ func testLinks(t *testing.T, f *fixture) {
 		many[fmt.Sprintf("n%04d", n)] = "https://shop.example/"
 	}
 	must(t, s.PutLinks(f.ctx, many))
+	testLinkTurns(t, f)
 	keep := f.store.(store.KeepStore)
 	for _, x := range []struct {
 		before int64
@@ -56,5 +57,28 @@ func testLinks(t *testing.T, f *fixture) {
 		if deleted != x.want || pieces < 3 {
 			t.Errorf("before %d: %d deleted in %d pieces, want %d in 3", x.before, deleted, pieces, x.want)
 		}
+	}
+}
+
+// testLinkTurns: however many links a mail has, its transaction takes a few round trips. The
+// mail waits for it.
+func testLinkTurns(t *testing.T, f *fixture) {
+	if f.OpenThrough == nil {
+		return
+	}
+	far, way := f.OpenThrough(t)
+	links := far.(store.LinkStore)
+	var turns []int64
+	for range 2 { // the first opens a connection
+		mail := map[string]string{}
+		for n := range 100 {
+			mail[fmt.Sprintf("n%04d", n)] = "https://shop.example/"
+		}
+		before := way.Turns()
+		must(t, links.PutLinks(f.ctx, mail))
+		turns = append(turns, way.Turns()-before)
+	}
+	if turns[1] > 8 {
+		t.Errorf("100 links take %d round trips", turns[1])
 	}
 }

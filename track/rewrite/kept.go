@@ -22,11 +22,13 @@ const (
 	// mostKept bounds the hashes that are remembered. Beyond it all are written anew.
 	mostKept = 32_768
 
-	// keptWithin is how long a mail waits for its targets. After it has waited in vain no
-	// other does for keptRest: a mailing does not slow down to the pace of a database that
-	// is away.
-	keptWithin = 500 * time.Millisecond
-	keptRest   = 10 * time.Second
+	// keptWithin is how long a mail waits for its targets. After a failure, or keptTimeouts
+	// mails in a row that have waited in vain, no other does for keptRest: a mailing does
+	// not slow down to the pace of a database that is away. One mail alone that has waited
+	// in vain is tracked without its long links, and says nothing about others.
+	keptWithin   = 500 * time.Millisecond
+	keptTimeouts = 3
+	keptRest     = 10 * time.Second
 )
 
 // errKeptRests says that targets were not kept lately, and that nobody tries for now.
@@ -48,7 +50,8 @@ type kept struct {
 	known map[string]struct{} // hashes
 	since time.Time           // when known was empty
 
-	failed time.Time // when targets were last not kept; zero: all are, or were since
+	failed   time.Time // when targets were last not kept; zero: all are, or were since
+	timeouts int       // in a row
 }
 
 // put keeps targets that are not known to be kept. The error is errKeptRests in the
@@ -79,12 +82,18 @@ func (k *kept) put(ctx context.Context, s store.LinkStore, targets []string) err
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err != nil {
-		if ctx.Err() == nil { // else it is the caller that has no time
+		if ctx.Err() != nil { // it is the caller that has no time
+			return err
+		}
+		if within.Err() != nil {
+			k.timeouts++
+		}
+		if within.Err() == nil || k.timeouts >= keptTimeouts {
 			k.failed = time.Now()
 		}
 		return err
 	}
-	k.failed = time.Time{}
+	k.failed, k.timeouts = time.Time{}, 0
 	for hash := range maps.Keys(fresh) {
 		k.known[hash] = struct{}{}
 	}

@@ -3,8 +3,10 @@ package rewrite
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"sluice/lib/mime"
 	"sluice/mail"
@@ -16,10 +18,16 @@ type shelf struct {
 	kept   map[string]string
 	puts   int
 	failed error
+	hangs  bool
 }
 
-func (s *shelf) PutLinks(_ context.Context, targets map[string]string) error {
-	if s.puts++; s.failed != nil {
+func (s *shelf) PutLinks(ctx context.Context, targets map[string]string) error {
+	s.puts++
+	if s.hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if s.failed != nil {
 		return s.failed
 	}
 	for hash, target := range targets {
@@ -142,4 +150,27 @@ func TestKeptRests(t *testing.T) {
 			t.Errorf("%d: %v after %d writes, want %v after %d", i, err, s.puts, x.want, x.puts)
 		}
 	}
+}
+
+// A mail that has waited in vain for its targets keeps no other from trying; some in a row
+// do.
+func TestKeptWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var k kept
+		s := &shelf{kept: map[string]string{}}
+		for i, x := range []struct {
+			hangs bool
+			want  error
+			puts  int
+		}{
+			{true, context.DeadlineExceeded, 1}, {false, nil, 2},
+			{true, context.DeadlineExceeded, 3}, {true, context.DeadlineExceeded, 4}, {false, nil, 5},
+			{true, context.DeadlineExceeded, 6}, {true, context.DeadlineExceeded, 7}, {true, context.DeadlineExceeded, 8}, {true, errKeptRests, 8}, {false, errKeptRests, 8},
+		} {
+			s.hangs = x.hangs
+			if err := k.put(t.Context(), s, []string{strconv.Itoa(i)}); !errors.Is(err, x.want) || s.puts != x.puts {
+				t.Errorf("%d: %v after %d writes, want %v after %d", i, err, s.puts, x.want, x.puts)
+			}
+		}
+	})
 }

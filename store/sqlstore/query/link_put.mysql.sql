@@ -1,2 +1,2 @@
-INSERT INTO links (hash, target, used) VALUES (?, ?, ?)
+INSERT INTO links (hash, target, used) VALUES $ROWS
 ON DUPLICATE KEY UPDATE used = VALUES(used)
