@@ -49,6 +49,8 @@ type Counts struct {
 
 	// PathUplift compares the paths of random steps with the one that is the control.
 	PathUplift []Uplift `json:"path_uplift"`
+
+	treated int64 // entered, and are not in the control group
 }
 
 // maxCountNames bounds the names that the counts of one journey have.
@@ -96,6 +98,8 @@ func countsOf(rows []store.SeriesRow, under string, doc *plan.Document) *Counts 
 			c.Limited += r.Count
 		case parts[1] == "held":
 			c.Control += r.Count
+		case parts[1] == "treated":
+			c.treated += r.Count
 		default:
 			c.at(parts[0]).add(parts[1:], branches[parts[0]], r.Count)
 		}
@@ -103,10 +107,11 @@ func countsOf(rows []store.SeriesRow, under string, doc *plan.Document) *Counts 
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		s.Waiting = max(0, s.Entered-s.Passed-s.Exited)
+		c.treated = max(c.treated, s.Entered) // of before they were counted by themselves
 	}
 	for i := range doc.Conversions {
 		name := doc.Conversions[i].Name
-		if u, ok := upliftOf(name, c.Conversions[name], c.Steps[0].Entered, c.ControlConversions[name], c.Control); ok {
+		if u, ok := upliftOf(name, c.Conversions[name], c.treated, c.ControlConversions[name], c.Control); ok {
 			c.Uplift = append(c.Uplift, u)
 		}
 	}

@@ -47,3 +47,31 @@ func TestUpliftOfPaths(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// Conversions of all versions are compared with the entries of all versions, also where
+// another step is the first by now. Of before entries were counted by themselves, those at
+// the step that most came to are the nearest.
+func TestUpliftOverVersions(t *testing.T) {
+	doc := &plan.Document{Steps: []plan.Step{{ID: "new"}, {ID: "hello"}}, Conversions: []plan.Conversion{{Name: "bought"}}}
+	counts := map[string]int64{"hello/entered": 105_000, "new/entered": 6_000, "hello/treated": 100_000, "new/treated": 6_000,
+		"hello/held": 10_000, "new/held": 600, "converted/bought": 5_300, "held_converted/bought": 530}
+	uplift := func() Uplift {
+		var rows []store.SeriesRow
+		for name, n := range counts {
+			rows = append(rows, store.SeriesRow{Name: "journey/j/" + name, Count: n})
+		}
+		all := countsOf(rows, "journey/j/", doc).Uplift
+		if len(all) != 1 {
+			t.Fatalf("%+v", all)
+		}
+		return all[0]
+	}
+	if u := uplift(); u.Entered != 106_000 || u.ControlEntered != 10_600 || u.Difference != 0 || u.Shown {
+		t.Errorf("%+v, want 106,000 and no difference", u)
+	}
+	delete(counts, "hello/treated")
+	delete(counts, "new/treated")
+	if u := uplift(); u.Entered != 105_000 {
+		t.Errorf("without that count %d, want 105,000", u.Entered)
+	}
+}

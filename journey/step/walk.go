@@ -81,11 +81,12 @@ const (
 	Capped   // mail: the person got as much as caps allow
 	Limited  // wanted to enter, and as many had as the journey lets in
 	Withheld // mail: the person is in the control group of all journeys
+	Treated  // entered, and is not in the control group: of versions with conversions or such a group
 )
 
 // String returns the word that names of counts have.
 func (w What) String() string {
-	return [...]string{"", "entered", "passed", "exited", "left_out", "converted", "held", "held_converted", "capped", "limited", "withheld"}[w]
+	return [...]string{"", "entered", "passed", "exited", "left_out", "converted", "held", "held_converted", "capped", "limited", "withheld", "treated"}[w]
 }
 
 // Compare orders counts by step, what and path.
@@ -209,6 +210,9 @@ func (j *Journey) Enter(people []Person, now time.Time, out *Result) (entered in
 			out.count(0, -1, Held)
 			continue
 		}
+		if j.p.Control > 0 || len(j.p.Conversions) > 0 {
+			out.count(0, -1, Treated)
+		}
 		out.arrive(j, i, 0, now)
 	}
 	return entered, j.walk(people, now, out)
@@ -231,6 +235,9 @@ func (r *Result) room(everybody bool, people int) (int, error) {
 
 // MayEnter reports whether a person may enter by now, as far as earlier times decide. What
 // lets the person in may be later than now, where the clock of this process is behind.
+//
+// Who is in the control group may enter no earlier than one who has finished and is watched
+// for a conversion: else the group would have more entries for as many conversions.
 func (j *Journey) MayEnter(p *Person, now time.Time) bool {
 	switch p.Record.State {
 	case journey.StateNone:
@@ -238,7 +245,11 @@ func (j *Journey) MayEnter(p *Person, now time.Time) bool {
 	case journey.StateInside, journey.StateWatching:
 		return false
 	}
-	again := int64(p.Record.Entered) + j.p.Entry.AgainSeconds
+	after := j.p.Entry.AgainSeconds
+	if p.Record.State == journey.StateControl {
+		after = max(after, j.watch)
+	}
+	again := int64(p.Record.Entered) + after
 	return p.Profile != "" && !j.p.Entry.Once && again <= max(now.Unix(), int64(p.EnteredAt))
 }
 
