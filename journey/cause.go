@@ -30,6 +30,13 @@ func (r *Record) Leave(c Cause, second uint32) {
 	r.Rank = uint8(c.Kind) + uint8(min(c.Index, causesOfList-1))
 }
 
+// Converts reports whether what the person does may still count as a conversion. So may it
+// for one whom a trigger took out, as the control group converts whatever its people do.
+func (r *Record) Converts() bool {
+	why, _ := r.Left()
+	return r.Inside() || r.State == StateControl || why.Kind >= CauseExit
+}
+
 // Left returns why and at which second the person was taken out.
 func (r *Record) Left() (c Cause, second uint32) {
 	kind := CauseKind(r.Rank)

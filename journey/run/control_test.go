@@ -84,3 +84,51 @@ conversions: {name: bought, when: {purchase: "*"}, within: 7d}
 		}
 	}
 }
+
+// Who was taken out by a trigger converts as the control group does, also in a pause, and
+// behind the end of the version.
+func TestWhoWasTakenOutConverts(t *testing.T) {
+	const people = 100
+	const text = `
+id: half
+entry: {when: {event: signup}}
+control: {percent: 50}
+steps:
+  - {id: wait, delay: {for: 1d}, next: a}
+  - {id: a, message: {template: x}}
+exit_when: {event: gone}
+conversions: [{name: bought, when: {purchase: "*"}, within: 7d}]
+`
+	b := newBed(t, people)
+	b.publish(text)
+	b.enterAll(people)
+	b.passes(b.open())
+	for n := int64(1); n <= people; n++ {
+		b.fact(uint64(people+n), n, journey.FactEvent, "gone", "")
+	}
+	b.passes(b.open())
+	buy := func(from, to int64) {
+		for n := from; n <= to; n++ {
+			b.fact(uint64(2*people+n), n, journey.FactPurchase, "shoe", `{}`)
+		}
+		b.passes(b.open())
+	}
+	buy(1, 30)
+	b.status("half", journey.StatusPaused)
+	buy(31, 60)
+	j, err := b.store.Journey(t.Context(), "half")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.publishAgain("half", text)
+	if err := b.store.EndVersions(t.Context(), j.Number, []int{1}, b.clock.Now().UnixMilli()); err != nil {
+		t.Fatal(err)
+	}
+	b.status("half", journey.StatusLive)
+	buy(61, people)
+	f := b.read()
+	treated, held := f.counts["journey/half/converted/bought"], f.counts["journey/half/held_converted/bought"]
+	if f.counts["journey/half/wait/exited"] != treated || treated+held != people || held == 0 {
+		t.Errorf("%d have exited, %d converted, %d of the control group; want %d together", f.counts["journey/half/wait/exited"], treated, held, people)
+	}
+}

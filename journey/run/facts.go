@@ -143,8 +143,8 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 	switch {
 	case r.State == journey.StateInside || r.State == journey.StateWatching:
 		v = in.versions[r.Version]
-	case r.State == journey.StateControl && v == nil:
-		v = in.versionOf(&r) // it converts in a pause as those do who are inside
+	case r.Converts() && v == nil:
+		v = in.versionOf(&r) // these convert in a pause as those do who are inside
 	}
 	if v == nil {
 		return nil // nobody enters any more
@@ -172,8 +172,10 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 	if !changed {
 		return nil
 	}
-	if err := c.countPaths(ctx, in, v, f.Number); err != nil {
-		return err
+	if r.Version == v.place { // what was taken of another one has other numbers
+		if err := c.countPaths(ctx, in, v, f.Number); err != nil {
+			return err
+		}
 	}
 	if now := &c.out.Records[0]; now.Entered != r.Entered || now.Occurrence != r.Occurrence {
 		person.Given.Context = f.Properties()

@@ -80,10 +80,11 @@ func (c *change) handOver(ctx context.Context, in *inside, f *journey.Fact) (mov
 }
 
 // versionOf is the version that decides about a place. Who is in the control group stays
-// so beyond the end of the version; then any other does as well. nil: there is none.
+// so beyond the end of the version; then any other does as well. So does it for who was
+// taken out and may convert. nil: there is none.
 func (in *inside) versionOf(r *journey.Record) *version {
 	v := in.versions[r.Version]
-	if v == nil && r.State == journey.StateControl {
+	if v == nil && !r.Inside() && r.Converts() {
 		v = in.versions[uint8(in.newest)]
 	}
 	return v

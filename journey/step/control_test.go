@@ -55,3 +55,58 @@ func TestTheControlGroupEntersAsOftenAsOthers(t *testing.T) {
 		t.Errorf("in the control group %+v, of the others %+v; want 4 and 4 of both", groups[true], groups[false])
 	}
 }
+
+// Who was taken out by a trigger converts as the control group does, whose people nothing
+// takes out: within the time, once, also if the same fact lets the person in again.
+func TestWhoWasTakenOutConverts(t *testing.T) {
+	const text = `
+id: out
+entry: {when: [{event: in}, {event: again}], again_after: 1h}
+steps:
+  - {id: wait, delay: {for: 1d}}
+exit_when: {event: gone}
+conversions: [{name: c, when: [{event: bought}, {event: again}], within: 10h}]
+`
+	converted := func(l *life) (n int) {
+		for c, of := range l.out.Counts {
+			if c.What == Converted {
+				n += of
+			}
+		}
+		return n
+	}
+	begin := func() *life {
+		l := newLife(t, text, `{}`)
+		l.tell("in")
+		l.want("", l.tell("gone"), journey.StateExited)
+		return l
+	}
+	l := begin()
+	before := l.p.Record
+	if l.want("", l.tell("bought"), journey.StateExited); converted(l) != 1 || l.p.Record.Converted != 1 {
+		t.Errorf("a purchase of who was taken out is counted %d times", converted(l))
+	}
+	if before.Converted = 1; l.p.Record != before {
+		t.Errorf("the record is %+v, want %+v", l.p.Record, before)
+	}
+	if l.tell("bought"); converted(l) != 0 {
+		t.Error("the second purchase counts")
+	}
+	l = begin()
+	if l.want("", l.tell("again"), journey.StateInside); converted(l) != 1 || l.out.Counts[Count{0, -1, Entered}] != 1 || l.p.Record.Converted != 0 {
+		t.Errorf("what converts and lets in again: %v, %+v", l.out.Counts, l.p.Record)
+	}
+	l = begin()
+	l.pass(10 * time.Hour)
+	if l.tell("bought"); converted(l) != 0 {
+		t.Error("a purchase counts that is too late")
+	}
+	for _, kind := range []journey.CauseKind{journey.CauseStopped, journey.CauseDeleted, journey.CauseMerged} {
+		l = newLife(t, text, `{}`)
+		l.tell("in")
+		l.p.Record.Leave(journey.Cause{Kind: kind}, uint32(l.now.Unix()))
+		if l.tell("bought"); converted(l) != 0 {
+			t.Errorf("of cause %d a purchase counts", kind)
+		}
+	}
+}

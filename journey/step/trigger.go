@@ -1,6 +1,7 @@
 package step
 
 import (
+	"maps"
 	"time"
 
 	"sluice/journey"
@@ -105,12 +106,12 @@ func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (
 	out.Records[0] = p.Record
 	r := &p.Record
 	changed := false
-	if r.State == journey.StateInside || r.State == journey.StateWatching || r.State == journey.StateControl {
+	if r.Converts() {
 		var err error
 		if changed, err = j.convert(p, f, now, out); err != nil {
 			return false, err
 		}
-		if gone(f) {
+		if gone(f) && r.State != journey.StateExited {
 			why := journey.Cause{Kind: journey.CauseDeleted}
 			if f.Kind == journey.FactMerged {
 				why.Kind = journey.CauseMerged
@@ -127,8 +128,8 @@ func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (
 		return changed || moved, err
 	}
 	one := *p
-	one.EnteredAt = secondOf(f)
-	if changed || gone(f) || out.Closed || !j.MayEnter(&one, now) {
+	one.Record, one.EnteredAt = out.Records[0], secondOf(f)
+	if changed && r.State != journey.StateExited || gone(f) || out.Closed || !j.MayEnter(&one, now) {
 		return changed, nil
 	}
 	for i := range j.p.Entry.When {
@@ -138,11 +139,15 @@ func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (
 		}
 		if fired {
 			one.Given.Context = f.Properties()
+			converted := maps.Clone(out.Counts)
 			entered, err := j.Enter([]Person{one}, now, out)
+			for c, n := range converted {
+				out.Counts[c] += n
+			}
 			return entered > 0 || len(out.Counts) > 0, err
 		}
 	}
-	return false, nil
+	return changed, nil
 }
 
 // convert counts conversions, each once an occurrence.
