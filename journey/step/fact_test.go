@@ -128,6 +128,23 @@ steps:
 	l.want("", l.pass(2*24*time.Hour), journey.StateFinished)
 }
 
+// A rule of a ranked wait counts that holds on arrival: that of the best path ends the
+// wait, another one is what is taken at the end if no better one comes.
+func TestRankedWaitForRule(t *testing.T) {
+	text := strings.Replace(rankedText, "when: {event: b}", "when: [{event: b}, {rule: {attribute: plan, is: equals, value: silver}}]", 1)
+	text = strings.Replace(text, "when: {event: a}", "when: [{event: a}, {rule: {attribute: plan, is: equals, value: gold}}]", 1)
+	l := newLife(t, text, `{"custom":{"plan":"gold"}}`)
+	l.want("best", l.tell("in"), journey.StateFinished)
+	for facts, want := range map[string]string{"": "good", "c": "good", "b": "good", "a": "best"} {
+		l := newLife(t, text, `{"custom":{"plan":"silver"}}`)
+		l.want("", l.tell("in"), journey.StateInside)
+		for _, f := range strings.Fields(facts) {
+			l.tell(f)
+		}
+		l.want(want, l.pass(2*24*time.Hour), journey.StateFinished)
+	}
+}
+
 const exitsText = `
 id: exits
 entry: {when: {event: in}, again_after: 2h}

@@ -370,17 +370,19 @@ func (j *Journey) do(s *plan.PlanStep, at, i int, p *Person, holds uint64, now t
 	}
 }
 
-// await lets a person wait, unless a rule that is waited for holds already.
+// await lets a person wait, unless a rule that is waited for holds already. Of a ranked
+// wait only the best path ends it; another one is noted, for a better one may come yet.
 func (j *Journey) await(s *plan.PlanStep, at, i int, holds uint64, now time.Time, out *Result) {
-	for n := range s.Paths {
-		for k := range s.Paths[n].When {
-			on := &s.Paths[n].When[k]
-			if on.Kind == plan.OnRule && holds&(1<<on.Rule) != 0 && !s.Ranked {
-				out.take(j, i, at, n)
-				out.arrive(j, i, s.Paths[n].Next, now)
-				return
-			}
-		}
+	path := slices.IndexFunc(s.Paths, func(p plan.PlanPath) bool {
+		return slices.ContainsFunc(p.When, func(on plan.On) bool { return on.Kind == plan.OnRule && holds&(1<<on.Rule) != 0 })
+	})
+	if path == 0 || path > 0 && !s.Ranked {
+		out.take(j, i, at, path)
+		out.arrive(j, i, s.Paths[path].Next, now)
+		return
+	}
+	if path > 0 {
+		out.Records[i].Rank = uint8(path) + 1
 	}
 	out.wait(i, at, now.Add(time.Duration(s.Within)*time.Second))
 }
