@@ -488,6 +488,40 @@ func TestStopped(t *testing.T) {
 	}
 }
 
+// Who has finished before a stop is taken out of no step, and is watched for a conversion no
+// longer.
+func TestStoppedBehindTheEnd(t *testing.T) {
+	const people = 30
+	b := newBed(t, people)
+	j := b.publish(welcome + "conversions: [{name: bought, when: {event: bought}, within: 7d}]\n")
+	b.enterAll(people)
+	p := b.open()
+	b.passes(p)
+	b.clock.Move(time.Hour)
+	b.passes(p) // a third have finished: those with the plan gold
+	b.status("welcome", journey.StatusStopped)
+	p = b.open()
+	b.passes(p)
+	commits := p.stats.Commits.Load()
+	b.passes(p)
+	states := make(map[journey.State]int)
+	for _, r := range b.records(j) {
+		if states[r.State]++; r.State == journey.StateFinished && r.Due != 0 {
+			t.Errorf("somebody who has finished is due: %+v", r)
+		}
+	}
+	f := b.read()
+	if states[journey.StateFinished] != people/3 || states[journey.StateExited] != people-people/3 {
+		t.Errorf("people are %v, want a third finished and the others exited", states)
+	}
+	if in, last := f.counts["journey/welcome/later/exited"], f.counts["journey/welcome/thanks/exited"]; in != people-people/3 || last != 0 {
+		t.Errorf("%d were taken out of the pause, and %d of a step that they had passed", in, last)
+	}
+	if n := p.stats.Commits.Load() - commits; n != 0 {
+		t.Errorf("%d commits more move nobody", n)
+	}
+}
+
 // mails are the ids of the messages of a journey.
 func (b *bed) mails(tag string) (ids []string) {
 	b.Helper()

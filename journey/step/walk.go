@@ -153,12 +153,18 @@ func (r *Result) reset(people, steps int) {
 	}
 }
 
-// Stop takes people out because the journey was stopped.
+// Stop takes people out because the journey was stopped. Who has finished already is
+// watched no longer, and leaves no step. Others stay as they are.
 func (j *Journey) Stop(people []Person, now time.Time, out *Result) {
 	out.reset(len(people), len(j.p.Steps))
 	for i := range people {
 		out.Records[i] = people[i].Record
-		out.exit(i, min(int(people[i].Record.Step), len(j.p.Steps)-1), journey.Cause{Kind: journey.CauseStopped}, second(now))
+		switch people[i].Record.State {
+		case journey.StateInside:
+			out.exit(i, min(int(people[i].Record.Step), len(j.p.Steps)-1), journey.Cause{Kind: journey.CauseStopped}, second(now))
+		case journey.StateWatching:
+			out.Records[i].State, out.Records[i].Due = journey.StateFinished, 0
+		}
 	}
 }
 
