@@ -46,7 +46,10 @@ func (j *Journey) Quiet(at int, p *Person, now time.Time) (until time.Time, skip
 func quietUntil(q *plan.QuietHours, now time.Time, p *Person) time.Time {
 	zone := zoneFor(q.Zone, p)
 	begin, end := next(now, q.From, nil, zone), next(now, q.To, nil, zone)
-	if begin.Before(end) && begin.After(now) || end.Equal(now) { // they are yet to begin, or just over
+	switch {
+	case begin.Before(end) && begin.After(now), end.Equal(now): // they are yet to begin, or just over
+		return now
+	case begin.Equal(end) && q.From < q.To: // clocks leap over all of them, and they last no time
 		return now
 	}
 	return end

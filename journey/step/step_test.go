@@ -274,6 +274,31 @@ conversions:
 	}
 }
 
+// Quiet hours within a leap of the clocks last no time that night, and others around it no
+// longer than they say.
+func TestQuietHoursInALeap(t *testing.T) {
+	berlin := zone(t, "Europe/Berlin")
+	leap := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC) // from 2 to 3 o'clock
+	for _, x := range []struct {
+		from, to   int // minutes
+		now, until time.Time
+	}{
+		{130, 170, leap.Add(-12 * time.Hour), leap.Add(-12 * time.Hour)},
+		{130, 170, leap.Add(-time.Second), leap.Add(-time.Second)},
+		{130, 170, leap, leap},
+		{130, 170, leap.Add(time.Second), leap.Add(time.Second)},
+		{130, 170, leap.Add(-24*time.Hour + 20*time.Minute), leap.Add(-24*time.Hour + 50*time.Minute)}, // the night before
+		{130, 300, leap.Add(-time.Second), leap.Add(-time.Second)},
+		{130, 300, leap, leap.Add(2 * time.Hour)},
+		{170, 130, leap.Add(-12 * time.Hour), leap}, // all day but 40 minutes, which the leap takes
+	} {
+		q := &plan.QuietHours{From: x.from, To: x.to, Zone: plan.Zone{Location: berlin}}
+		if got := quietUntil(q, x.now, &Person{}); !got.Equal(x.until) {
+			t.Errorf("from minute %d to %d, at %v mail may leave at %v, want %v", x.from, x.to, x.now, got, x.until.UTC())
+		}
+	}
+}
+
 // A date of a person's own: of this year, of the next, missing, past, moved.
 func TestDates(t *testing.T) {
 	for _, c := range []struct{ date, profile, want string }{
