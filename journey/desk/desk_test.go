@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,6 +16,7 @@ import (
 	"sluice/flow"
 	"sluice/journey"
 	"sluice/journey/env"
+	"sluice/journey/plan"
 	"sluice/mail"
 	"sluice/store"
 	"sluice/store/sqlstore"
@@ -176,6 +178,42 @@ steps:
 	b.refused(err, sluice.CodeInvalid, "3 things", "steps.nobody.message: its mails have no sender", "steps.changes.message: ", "steps.long.message: its content has")
 	if j := b.get("unsendable"); j.Status != journey.StatusDraft || j.Version != 0 || b.published() != before {
 		t.Fatalf("%+v", j)
+	}
+}
+
+// What is too long in its one form is not published: the version could never be read.
+func TestAVersionThatCouldNotBeReadIsNotPublished(t *testing.T) {
+	b := newBed(t)
+	text := func(pad int) Written {
+		var w strings.Builder
+		w.WriteString(`{"id":"long","entry":{"when":[{"event":"e"}]},"steps":[`)
+		for n := range 40 {
+			fmt.Fprintf(&w, `{"id":"d%d","delay":{"for":"36h"},"next":"u%d"},{"id":"u%d","update":{"attributes":{"a":%q}},"next":"d%d"},`, n, n, n, strings.Repeat("x", 6_000), n+1)
+		}
+		fmt.Fprintf(&w, `{"id":"d40","update":{"attributes":{"a":%q}},"next":"exit"}]}`, strings.Repeat("x", pad))
+		return Written{Text: w.String()}
+	}
+	doc, err := Read(text(0))
+	b.ok(err)
+	short, err := doc.Text()
+	b.ok(err)
+	_, err = b.Create(t.Context(), text(0))
+	b.ok(err)
+	pad := plan.MaxDocumentBytes - len(short) - 10
+	j, err := b.Update(t.Context(), "long", -1, text(pad))
+	b.ok(err)
+	_, err = b.Publish(t.Context(), "long", -1)
+	b.refused(err, sluice.CodeInvalid, "in its canonical form")
+	_, err = b.ValidateDraft(t.Context(), "long")
+	b.refused(err, sluice.CodeInvalid, "in its canonical form")
+	_, err = b.Update(t.Context(), "long", j.Revision, text(pad-200))
+	b.ok(err)
+	p, err := b.Publish(t.Context(), "long", -1)
+	b.ok(err)
+	v, err := b.store.JourneyVersion(t.Context(), p.Journey.Number, p.Version)
+	b.ok(err)
+	if _, _, err := plan.LoadJSON(v.Document, b.Database.Env(t.Context())); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -57,6 +57,10 @@ func compile(d *Document, env Env, found *collector) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write journey %s in its one form: %w", d.ID, err)
 	}
+	if len(text) > MaxDocumentBytes { // a version is kept in this form, and could not be read
+		c.wrong("", "want at most %d bytes in its canonical form, got %d: durations and rules may be longer there than they were written", MaxDocumentBytes, len(text))
+		return nil, c.problems()
+	}
 	c.plan.canonical, c.plan.Needs = text, c.questions.Needs()
 	return c.plan, nil
 }
