@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"sluice"
@@ -13,6 +14,9 @@ import (
 // that is a finding.
 const checkpointLate = 5 * time.Minute
 
+// shownSteps is how many steps a warning names.
+const shownSteps = 5
+
 // journeyWarnings say what an operator has to know of journeys.
 func (e *core) journeyWarnings() (all []string) {
 	if e.moving != nil {
@@ -21,6 +25,9 @@ func (e *core) journeyWarnings() (all []string) {
 		}
 		if age := e.moving.Stats.Unwritten(); age > checkpointLate {
 			all = append(all, fmt.Sprintf("where people are in journeys was not written to the database for %s: if Redis is lost, steps of that time are taken again; the log says why", age.Round(time.Second)))
+		}
+		if steps := e.moving.Stats.Unsendable(); len(steps) > 0 {
+			all = append(all, fmt.Sprintf("people stay at message steps, %d of them, whose mail cannot be made: %s; a version of the template whose mail can be sent lets them go on", len(steps), strings.Join(steps[:min(len(steps), shownSteps)], "; ")))
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), LookTimeout)

@@ -342,6 +342,13 @@ func (c *call) journeyStatus(ctx context.Context, d *desk.Desk, id string) error
 	if s.Journey.Hold != "" {
 		c.print("it stands: %s", s.Journey.Hold)
 	}
+	standing, err := d.Standing(ctx, &s.Journey)
+	if err != nil {
+		return err
+	}
+	for _, p := range standing {
+		c.print("people stay: %s: %s", safeText(p.Place), safeText(p.Want))
+	}
 	for _, x := range s.Counts.Steps {
 		line := fmt.Sprintf("%s  entered %d  waiting %d  passed %d  exited %d", safeText(x.Step), x.Entered, x.Waiting, x.Passed, x.Exited)
 		for _, of := range []struct {

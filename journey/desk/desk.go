@@ -313,6 +313,26 @@ func (d *Desk) unsendable(ctx context.Context, p *plan.Plan) (all plan.Problems,
 	return all, nil
 }
 
+// Standing is why people stay where they are, in the version that they enter: the steps
+// whose mail cannot be made as templates are now, or what keeps the version from being read.
+func (d *Desk) Standing(ctx context.Context, j *store.Journey) (plan.Problems, error) {
+	if j.Status != journey.StatusLive && j.Status != journey.StatusPaused {
+		return nil, nil
+	}
+	v, err := d.Database.Journeys.JourneyVersion(ctx, j.Number, j.Version)
+	if err != nil {
+		return nil, err
+	}
+	_, p, err := plan.LoadJSON(v.Document, d.Database.Env(ctx))
+	if problems, ok := errors.AsType[plan.Problems](err); ok {
+		return problems, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.unsendable(ctx, p)
+}
+
 // Published is what a publish has made.
 type Published struct {
 	Journey  store.Journey

@@ -20,10 +20,6 @@ import (
 // over from a former user keeps that user's names.
 func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did, variant string) {
 	m := v.mails[did.Step]
-	if m == nil {
-		c.out.NoMail(did.Step, step.LeftOut)
-		return
-	}
 	moment := c.part.clock.Now()
 	to, why := m.Judge(p.ID, p.Profile, c.part.control, func(byCap int) int { return c.got(p.ID.Number, byCap, moment) })
 	if why != 0 {

@@ -74,8 +74,33 @@ type Stats struct {
 	Unsaved    atomic.Int64 // attempts at checkpoints that failed
 	Recovered  atomic.Int64 // partitions written anew from their checkpoint
 
-	mu      sync.Mutex
-	waiting map[int]time.Time // by partition: since when changes wait for a checkpoint
+	mu         sync.Mutex
+	waiting    map[int]time.Time // by partition: since when changes wait for a checkpoint
+	unsendable []string
+}
+
+// stay notes at which steps people stay.
+func (s *Stats) stay(all []*plans) {
+	var steps []string
+	for _, j := range all {
+		for _, x := range j.unsendable {
+			if !j.stopped {
+				steps = append(steps, fmt.Sprintf("%s/%s: %v", j.id, x.step, x.why))
+			}
+		}
+	}
+	slices.Sort(steps)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsendable = slices.Compact(steps)
+}
+
+// Unsendable lists the message steps at which people stay, for their mail cannot be made:
+// JOURNEY/STEP, and why.
+func (s *Stats) Unsendable() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unsendable
 }
 
 // waits notes since when changes of a partition wait for a checkpoint; zero: none do.
@@ -115,6 +140,7 @@ var errChanged = errors.New("journeys or leases have changed")
 func (f *Follower) session(fetch, work context.Context) error {
 	held, changed := f.Leases.Held(Role)
 	if len(held) == 0 {
+		f.Stats.stay(nil)
 		select {
 		case <-changed:
 		case <-fetch.Done():
@@ -129,6 +155,7 @@ func (f *Follower) session(fetch, work context.Context) error {
 	if err != nil {
 		return err
 	}
+	f.Stats.stay(all)
 	ending := fetch
 	running, stop := context.WithCancel(fetch)
 	busy := make(chan struct{}, runtime.GOMAXPROCS(0)+1)

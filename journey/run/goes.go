@@ -13,10 +13,15 @@ type placeOf struct {
 
 // findGoes finds the steps that lead to a journey that is there and not paused. People
 // who wait at one of them, for they came before, go on at once: a publish begins all
-// sessions anew.
+// sessions anew. So does a change by which mail can be made again, and people stay at a step
+// of which it cannot be made as long as the session lasts. They are due since they came: that
+// is what their mail must not be too late for (latest).
 func (in *inside) findGoes(byID map[string]*inside) {
-	in.goes = make(map[placeOf]bool)
+	in.goes, in.stay = make(map[placeOf]bool), make(map[placeOf]bool)
 	for place, v := range in.versions {
+		for at := range v.stay {
+			in.stay[placeOf{place, uint16(at)}] = true
+		}
 		steps := v.walk.Plan().Steps
 		for i := range steps {
 			if to := byID[steps[i].Journey]; steps[i].Kind == plan.StepGo && to != nil && !to.paused {
@@ -28,8 +33,17 @@ func (in *inside) findGoes(byID map[string]*inside) {
 
 // dueOf is when somebody who waits is due.
 func (in *inside) dueOf(r *journey.Record) uint32 {
-	if r.State == journey.StateInside && in.goes[placeOf{r.Version, r.Step}] {
+	switch {
+	case r.State != journey.StateInside:
+	case in.goes[placeOf{r.Version, r.Step}]:
 		return 0
+	case in.stays(r):
+		return never
 	}
 	return r.Due
+}
+
+// stays reports whether the person is at a message step whose mail cannot be made.
+func (in *inside) stays(r *journey.Record) bool {
+	return in.stay[placeOf{r.Version, r.Step}] && !in.overdue(r)
 }

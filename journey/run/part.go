@@ -114,6 +114,7 @@ type inside struct {
 	atOnce   int              // units for the next commit
 	scan     *scan            // nil: people do not enter at times
 	goes     map[placeOf]bool // steps that lead to a journey that people can go to
+	stay     map[placeOf]bool // message steps whose mail cannot be made
 	rate     rate             // of the mails that it makes
 	keeps    bool             // some version looks at contexts behind waits
 	share    int              // mails that it may make while a lane of its mails is crowded
@@ -436,7 +437,9 @@ func (in *inside) note(u *flow.Unit) {
 }
 
 // plain reports whether a person of the journey is due when the record says so.
-func (in *inside) plain() bool { return !in.stopped && in.perMinute == 0 && len(in.goes) == 0 }
+func (in *inside) plain() bool {
+	return !in.stopped && in.perMinute == 0 && len(in.goes)+len(in.stay) == 0
+}
 
 // tell keeps what note has found in a unit.
 func (in *inside) tell(u *flow.Unit, due, mails uint32, versions versionSet) {

@@ -26,8 +26,9 @@ type plans struct {
 	versions map[uint8]*version // by their place in records
 	lanes    map[string]bool    // of their mails
 
-	perMinute int64           // mails that it makes at most, as its newest version says; 0: no bound
-	templates map[string]bool // of which steps name no version
+	perMinute  int64           // mails that it makes at most, as its newest version says; 0: no bound
+	templates  map[string]bool // of which steps name no version
+	unsendable []unsendable    // steps at which people stay
 
 	past    past  // versions that have ended
 	paused  bool  // nobody gets mail, and nobody whose time has come goes on
@@ -45,6 +46,7 @@ type version struct {
 	holds  *step.Journey    // the same, but that people stay at message steps
 	skips  *step.Journey    // the same, but that they pass these without mail
 	mails  map[int]*mailing // by step
+	stay   map[int]bool     // message steps whose mail cannot be made now: people stay there
 	asks   mailNeeds        // what its rules ask about mail
 	where  []placeNeed      // and about where people are
 	keeps  plan.Members     // what of the context it looks at after waits
@@ -60,6 +62,13 @@ type mailing struct {
 	lane         string          // that the mails are queued in
 	latestMillis int64           // how long after it is due a mail may leave
 	with         *env.Contextual // the content, if it has members of the context; else nil
+}
+
+// unsendable is a message step at which people stay, for its mail cannot be made now.
+type unsendable struct {
+	step string
+	mail *plan.Mailing
+	why  error
 }
 
 // wants reports whether a fact may change where anybody is.
@@ -167,10 +176,11 @@ func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.Jou
 	one.paused = j.Status == journey.StatusPaused
 	one.stopped = j.Status == journey.StatusStopped || j.Status == journey.StatusArchived
 	for i := range versions {
-		v, err := l.version(ctx, &versions[i])
+		v, stays, err := l.version(ctx, &versions[i])
 		if err != nil {
 			return nil, fmt.Errorf("version %d: %w", versions[i].Version, err)
 		}
+		one.unsendable = append(one.unsendable, stays...)
 		if one.paused {
 			v.walk = v.walk.Paused()
 		}
@@ -185,35 +195,44 @@ func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.Jou
 	return one, nil
 }
 
-func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (*version, error) {
+func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (v *version, stays []unsendable, err error) {
 	_, p, err := plan.LoadJSON(stored.Document, l.database().Env(ctx))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	walk, err := step.New(p)
 	if err != nil {
-		return nil, &unreadableError{err}
+		return nil, nil, &unreadableError{err}
 	}
-	v := &version{number: stored.Version, place: uint8(stored.Version), walk: walk, holds: walk.Paused(), skips: walk.Skipping(), mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), keeps: p.Context(), atOnce: max(mailsAtOnce/max(walk.MostMails(), 1), 1), publishedMillis: stored.CreatedMillis}
+	stay := make(map[int]bool)
+	walk = walk.Staying(stay)
+	v = &version{number: stored.Version, place: uint8(stored.Version), walk: walk, holds: walk.Paused(), skips: walk.Skipping(), stay: stay, mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), keeps: p.Context(), atOnce: max(mailsAtOnce/max(walk.MostMails(), 1), 1), publishedMillis: stored.CreatedMillis}
 	for i := range p.Steps {
 		m := p.Steps[i].Message
 		if m == nil {
 			continue
 		}
 		one, err := l.mailing(ctx, m)
-		var unsendable *env.Unsendable
-		if errors.As(err, &unsendable) || isNotFound(err) {
-			l.Log.Error("a step of a journey has no mail that can be made: people pass it without", "journey", p.ID, "step", p.Steps[i].ID, "error", err)
+		if isUnsendable(err) {
+			l.Log.Error("a step of a journey has no mail that can be made: people stay at it", "journey", p.ID, "step", p.Steps[i].ID, "error", err)
+			stay[i] = true
+			stays = append(stays, unsendable{p.Steps[i].ID, m, err})
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("step %s: %w", p.Steps[i].ID, err)
+			return nil, nil, fmt.Errorf("step %s: %w", p.Steps[i].ID, err)
 		}
 		if v.mails[i] = one; one.with != nil {
 			v.keeps.Add(one.with.Members)
 		}
 	}
-	return v, nil
+	return v, stays, nil
+}
+
+// isUnsendable reports whether the mails of a step cannot be made as templates are now.
+func isUnsendable(err error) bool {
+	var e *env.Unsendable
+	return errors.As(err, &e) || isNotFound(err)
 }
 
 // mailing prepares the mails of a step.

@@ -54,7 +54,7 @@ func (r *rate) due(now time.Time) bool {
 // paces reports whether the rate of the journey's mails decides when a person goes on:
 // the person is at a message step, and gets the mail of it.
 func (in *inside) paces(r *journey.Record) bool {
-	if in.perMinute == 0 || in.stopped || in.overdue(r) {
+	if in.perMinute == 0 || in.stopped || in.overdue(r) || in.stays(r) {
 		return false
 	}
 	v := in.versions[r.Version]

@@ -34,11 +34,17 @@ func (l *Loader) inUse(ctx context.Context) (map[string]int, error) {
 }
 
 // templatesChanged reports whether another version is in use of a template of which
-// steps name none. before is as of a moment before the journeys were read.
+// steps name none, or mail can be made by now for which people stay at a step. before is
+// as of a moment before the journeys were read.
 func (l *Loader) templatesChanged(ctx context.Context, all []*plans, before map[string]int) (bool, error) {
 	asks := false
 	for _, j := range all {
 		asks = asks || len(j.templates) > 0
+		for _, s := range j.unsendable {
+			if _, err := l.mailing(ctx, s.mail); err == nil || !isUnsendable(err) {
+				return err == nil, err
+			}
+		}
 	}
 	if !asks {
 		return false, nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/flow"
+	"sluice/journey"
 	"sluice/mail"
 )
 
@@ -75,6 +76,75 @@ steps:
 		}
 		if entered == people {
 			t.Fatalf("after the change: %s", latest)
+		}
+	}
+}
+
+// Where the version of a template that comes to be in use has no sender that is the same for
+// everybody, people stay at the step, with a rate as without one, and others of the journey
+// go on. They get their mail when there is a version that has one.
+func TestPeopleStayWhereMailCannotBeMade(t *testing.T) {
+	for _, limits := range []string{"", "limits: {per_minute: 60000}\n"} {
+		const people = 30
+		b := newBed(t, people)
+		add := func(from string) {
+			t.Helper()
+			if _, err := b.store.AddTemplateVersion(t.Context(), "", mail.TemplateVersion{Template: "x", Class: mail.ClassMarketing, Subject: "s", Text: "t", From: from}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reads := func() *part {
+			t.Helper()
+			var err error
+			if b.all, b.published, err = b.loader().Load(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return b.open()
+		}
+		j := b.publish(limits + `
+id: hello
+entry: {when: {event: signup}}
+steps:
+  - {id: pause, delay: {for: 1h}, next: split}
+  - {id: split, split: {if: {attribute: plan, is: equals, value: gold}, then: hello, else: note}}
+  - {id: hello, message: {template: x, latest: 1d}}
+  - {id: note, update: {attributes: {seen: true}}}
+`)
+		b.enterAll(people)
+		b.passes(b.open())
+		add("{{ sender }}")
+		b.clock.Move(time.Hour)
+		p := reads()
+		b.passes(p)
+		commits := p.stats.Commits.Load()
+		for range 5 {
+			b.clock.Move(time.Minute)
+			b.passes(p)
+		}
+		f, at := b.read(), b.records(j)
+		if len(f.ids) != 0 || f.counts["journey/hello/hello/left_out"] != 0 || f.counts["journey/hello/hello/entered"] != people/3 || f.counts["journey/hello/note/passed"] != people-people/3 || at[3].State != journey.StateInside {
+			t.Fatalf("%d mails, %v, a person is %+v", len(f.ids), f.counts, at[3])
+		}
+		if n := p.stats.Commits.Load() - commits; n != 0 {
+			t.Errorf("%d commits move nobody", n)
+		}
+		l := b.loader()
+		inUse, err := l.inUse(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if changed, err := l.templatesChanged(t.Context(), b.all, inUse); changed || err != nil {
+			t.Fatal(changed, err)
+		}
+		p.stats.stay(b.all)
+		if got := p.stats.Unsendable(); len(got) != 1 || !strings.HasPrefix(got[0], "hello/hello: ") {
+			t.Errorf("told of %q", got)
+		}
+		add("us@example.org")
+		p = reads()
+		b.passes(p)
+		if n := len(b.read().ids); n != people/3 {
+			t.Errorf("%d mails, want %d", n, people/3)
 		}
 	}
 }

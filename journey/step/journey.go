@@ -25,6 +25,7 @@ type Journey struct {
 
 	paused bool
 	skips  bool
+	stay   map[int]bool // message steps whose mail cannot be made
 }
 
 // Paused returns the same journey, without mails: at a message step a person stays, and
@@ -33,6 +34,14 @@ func (j *Journey) Paused() *Journey {
 	paused := *j
 	paused.paused = true
 	return &paused
+}
+
+// Staying returns the same journey: at these message steps, whose mail cannot be made now, a
+// person stays, and is due at once.
+func (j *Journey) Staying(at map[int]bool) *Journey {
+	staying := *j
+	staying.stay = at
+	return &staying
 }
 
 // Skipping returns the same journey, without mails: people pass message steps at once.

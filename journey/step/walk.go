@@ -404,6 +404,10 @@ func (j *Journey) message(s *plan.PlanStep, at, i int, p *Person, now time.Time,
 		out.pass(j, i, at, now)
 		return
 	}
+	if j.stay[at] {
+		out.wait(i, at, now)
+		return
+	}
 	switch until, skip := j.Quiet(at, p, now); {
 	case until.Equal(now):
 	case skip:
