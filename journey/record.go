@@ -21,7 +21,8 @@ type Record struct {
 	Entered    uint32 // seconds since 1970
 	Occurrence uint16 // how often the person had entered before
 
-	// Rank is the best path of a ranked wait that has happened, counted from 1; 0: none.
+	// Rank is the best path of a ranked wait that has happened, counted from 1; 0: none. At
+	// a step go it is RankMissing if there was no profile when the person was looked at last.
 	// Of StateExited it is the cause (Left).
 	// Converted has a bit for each conversion of this occurrence. They share the last
 	// two bytes: 6 bits and 10.
@@ -80,6 +81,9 @@ const (
 
 	rankBits = 6
 )
+
+// RankMissing is more than any path has: see Record.Rank.
+const RankMissing = MaxRank
 
 // RecordBytes is the size of a record.
 const RecordBytes = 16

@@ -33,7 +33,7 @@ const (
 
 // A record has room for the number of each path, and of each step.
 var (
-	_ = [journey.MaxRank - MaxPaths]struct{}{}
+	_ = [journey.RankMissing - 1 - MaxPaths]struct{}{}
 	_ = [journey.MaxSteps - MaxSteps]struct{}{}
 )
 

@@ -31,11 +31,17 @@ func (in *inside) findGoes(byID map[string]*inside) {
 	}
 }
 
+// stops reports whether somebody is to be taken out because the journey was stopped. Of a
+// version that is not known nothing can be counted: such people are looked at when due.
+func (in *inside) stops(r *journey.Record) bool {
+	return in.stopped && r.Inside() && in.versions[r.Version] != nil
+}
+
 // dueOf is when somebody who waits is due.
 func (in *inside) dueOf(r *journey.Record) uint32 {
 	switch {
 	case r.State != journey.StateInside:
-	case in.goes[placeOf{r.Version, r.Step}]:
+	case in.goes[placeOf{r.Version, r.Step}] && r.Rank != journey.RankMissing: // else each turn would look in vain
 		return 0
 	case in.stays(r):
 		return never

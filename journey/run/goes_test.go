@@ -8,6 +8,7 @@ import (
 
 	"sluice/journey"
 	"sluice/store"
+	"sluice/user"
 )
 
 // People who came to a go step before its target was published go there as soon as it is,
@@ -124,5 +125,79 @@ func TestGoWhileAPublishIsRead(t *testing.T) {
 	b.passes(b.open())
 	if n := len(b.read().ids); n != 1 {
 		t.Errorf("%d mails, want 1", n)
+	}
+}
+
+// passesFew makes some passes, and returns how many commits they made: people who cannot be
+// moved make none.
+func (b *bed) passesFew(p *part) int64 {
+	b.Helper()
+	before := p.stats.Commits.Load()
+	for range 20 {
+		if _, err := p.pass(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return p.stats.Commits.Load() - before
+}
+
+// Somebody without a profile who is at a go step is looked at now and then, not in each
+// turn, and goes on when the profile is there again. It goes no way of a ranked wait there.
+func TestGoWithoutAProfile(t *testing.T) {
+	b := newBed(t, 2)
+	b.draft("to")
+	from := b.publish("id: from\nentry: {when: {event: signup}}\nsteps:\n  - {id: go, go: {journey: to}}\n")
+	b.enterAll(2)
+	b.passes(b.open())
+	b.apply(&store.Effect{Users: &user.Changes{Drop: []user.ID{{Number: 1}}}})
+	b.publishAgain("to", "id: to\nentry: {when: {event: other}}\nsteps:\n  - {id: mail, message: {template: x}}\n")
+	p := b.open()
+	if n := b.passesFew(p); n > 2 {
+		t.Errorf("%d commits while a profile is missing, want one for each person", n)
+	}
+	r := b.records(from)[1]
+	if n := len(b.read().ids); n != 1 || r.State != journey.StateInside || r.Rank != journey.RankMissing {
+		t.Fatalf("%d mails, want that of the other person; the one is %+v", n, r)
+	}
+	p = b.open()
+	if n := b.passesFew(p); n != 0 {
+		t.Errorf("%d commits of a session that begins, want none before the person is due", n)
+	}
+	b.apply(&store.Effect{Users: &user.Changes{Put: []user.Row{{ID: user.ID{Number: 1}, Profile: profileOf(1)}}}})
+	b.clock.Move(10 * time.Minute)
+	b.passes(p)
+	if r = b.records(from)[1]; len(b.read().ids) != 2 || r.State != journey.StateFinished || r.Rank != 0 {
+		t.Errorf("with the profile again the person is %+v", r)
+	}
+}
+
+// In a journey that was stopped, a record of a version that is not known makes no commit in
+// each turn.
+func TestAStoppedJourneyAndAnUnknownVersion(t *testing.T) {
+	b := newBed(t, 2)
+	j := b.publish(welcome)
+	b.enterAll(2)
+	p := b.open()
+	b.passes(p)
+	lost := b.records(j)[1]
+	lost.Version = 7
+	c := p.begin()
+	if err := c.set(t.Context(), p.journeys[0], 1, &lost); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.status("welcome", journey.StatusStopped)
+	p = b.open()
+	if n := b.passesFew(p); n != 1 {
+		t.Errorf("%d commits, want the one that takes the other person out", n)
+	}
+	if at := b.records(j); at[1] != lost || at[2].State != journey.StateExited {
+		t.Errorf("people are %+v", at)
+	}
+	b.clock.Move(time.Hour)
+	if n := b.passesFew(p); n != 1 || p.stats.Lost.Load() != 1 {
+		t.Errorf("%d commits and %d looks when the person is due, want one", n, p.stats.Lost.Load())
 	}
 }

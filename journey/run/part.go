@@ -425,7 +425,7 @@ func (in *inside) note(u *flow.Unit) {
 		}
 		switch {
 		case e != nil: // of a newer program, which moves it
-		case in.stopped && r.Inside():
+		case in.stops(&r):
 			due = 0
 		case r.Waits() && in.paces(&r):
 			mails = min(mails, r.Due)
@@ -461,7 +461,7 @@ func (p *part) waiting(in *inside, u *flow.Unit, now time.Time, paced bool) (peo
 			return
 		}
 		var r journey.Record
-		if r.Decode(raw[:]) == nil && r.Waits() && in.dueOf(&r) <= second && in.paces(&r) == paced || in.stopped && r.Inside() {
+		if r.Decode(raw[:]) == nil && r.Waits() && in.dueOf(&r) <= second && in.paces(&r) == paced || in.stops(&r) {
 			people = append(people, p.person(number, r, ""))
 		}
 	})

@@ -279,6 +279,9 @@ func (j *Journey) Due(people []Person, now time.Time, out *Result) error {
 			// A fact says who is deleted or merged. A row that is missing without one may
 			// be of a database that has gone back, and come again; so may a version.
 			out.Records[i].Due = second(now.Add(missingAgain(&people[i].Record, now)))
+			if at < len(j.p.Steps) && j.p.Steps[at].Kind == plan.StepGo {
+				out.Records[i].Rank = journey.RankMissing
+			}
 		default:
 			j.leave(i, at, now, out)
 		}
@@ -301,6 +304,7 @@ func (j *Journey) leave(i, at int, now time.Time, out *Result) {
 		out.take(j, i, at, path)
 		out.arrive(j, i, to, now)
 	default: // what kept the person is over: the hours without mail
+		out.Records[i].Rank = 0
 		out.at[at] = append(out.at[at], int32(i))
 	}
 }
