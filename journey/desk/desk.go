@@ -323,7 +323,7 @@ func (d *Desk) Standing(ctx context.Context, j *store.Journey) (plan.Problems, e
 	if err != nil {
 		return nil, err
 	}
-	_, p, err := plan.LoadJSON(v.Document, d.Database.Env(ctx))
+	_, p, err := plan.LoadVersion(v.Document, d.Database.Env(ctx))
 	if problems, ok := errors.AsType[plan.Problems](err); ok {
 		return problems, nil
 	}
@@ -364,7 +364,11 @@ func (d *Desk) Publish(ctx context.Context, id string, revision int64) (*Publish
 		j.Status = journey.StatusLive
 	}
 	j.UpdatedMillis = now.UnixMilli()
-	version, _, err := d.Database.Journeys.Publish(ctx, j, checked.Plan.Canonical(), checked.Plan.Names())
+	text, err := checked.Plan.Version()
+	if err != nil {
+		return nil, err
+	}
+	version, _, err := d.Database.Journeys.Publish(ctx, j, text, checked.Plan.Names())
 	if err != nil {
 		return nil, told(&j, err)
 	}

@@ -30,7 +30,7 @@ func (d *Desk) TakesCalls(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	doc, err := plan.ParseJSON(v.Document)
+	doc, err := plan.ParseVersion(v.Document)
 	if err != nil {
 		return judged(err)
 	}

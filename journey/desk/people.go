@@ -156,9 +156,9 @@ func (n *stepNames) ids(ctx context.Context, number int) ([]string, error) {
 	return ids, nil
 }
 
-// stepIDs are the ids of the steps of a document, in their order.
+// stepIDs are the ids of the steps of a version or a draft, in their order.
 func stepIDs(document string) (ids []string, err error) {
-	doc, err := plan.ParseJSON(document)
+	doc, err := plan.ParseVersion(document)
 	if err != nil {
 		return nil, err
 	}

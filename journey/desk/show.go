@@ -32,7 +32,7 @@ func (d *Desk) Show(ctx context.Context, id string, version int) (*Shown, error)
 		if err != nil {
 			return nil, err
 		}
-		s.Document = v.Document
+		s.Document, _ = plan.SplitVersion(v.Document)
 	}
 	doc, err := plan.ParseJSON(s.Document)
 	if err != nil {
@@ -144,7 +144,7 @@ func (d *Desk) place(ctx context.Context, id user.ID, j *store.Journey, r *journ
 	if err != nil {
 		return p, err
 	}
-	doc, err := plan.ParseJSON(v.Document)
+	doc, err := plan.ParseVersion(v.Document)
 	if err != nil {
 		return p, fmt.Errorf("read version %d of journey %s: %w", v.Version, j.ID, err)
 	}
@@ -159,7 +159,7 @@ func (d *Desk) place(ctx context.Context, id user.ID, j *store.Journey, r *journ
 	if err != nil {
 		return p, err
 	}
-	if _, compiled, err := plan.LoadJSON(v.Document, env.Anything{}); err == nil {
+	if _, compiled, err := plan.LoadVersion(v.Document, env.Anything{}); err == nil {
 		p.Path = pathOf(compiled, int(r.Step), ways)
 	}
 	return p, nil

@@ -126,7 +126,7 @@ func (w *why) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if w.doc, w.plan, err = plan.LoadJSON(v.Document, w.Database.Env(ctx)); err != nil {
+	if w.doc, w.plan, err = plan.LoadVersion(v.Document, w.Database.Env(ctx)); err != nil {
 		return fmt.Errorf("read version %d of journey %s: %w", v.Version, w.journey.ID, err)
 	}
 	return nil

@@ -61,6 +61,10 @@ func compile(d *Document, env Env, found *collector) (*Plan, error) {
 		c.wrong("", "want at most %d bytes in its canonical form, got %d: durations and rules may be longer there than they were written", MaxDocumentBytes, len(text))
 		return nil, c.problems()
 	}
+	if n := c.plan.segmentsBytes(); n > MaxDocumentBytes { // they are kept with a version
+		c.wrong("", "want at most %d bytes in the rules of all segments that it names, got %d", MaxDocumentBytes, n)
+		return nil, c.problems()
+	}
 	c.plan.canonical, c.plan.Needs = text, c.questions.Needs()
 	return c.plan, nil
 }
@@ -281,6 +285,7 @@ func (c *compiler) segment(id string) (*rule.Rule, error) {
 	if !found {
 		return nil, fmt.Errorf("there is no segment %s", strconv.Quote(shown(id)))
 	}
+	c.plan.keep(id, definition)
 	return rule.Compile(definition)
 }
 

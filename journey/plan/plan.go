@@ -32,6 +32,7 @@ type Plan struct {
 	Branches int
 
 	canonical string
+	segments  map[string]string // the rules of those that it names, by id
 }
 
 // Canonical returns the document as JSON in one form: rules, durations and times as

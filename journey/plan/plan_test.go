@@ -176,6 +176,50 @@ func TestSegmentInJourney(t *testing.T) {
 	}
 }
 
+// other is a world in which the rule of a segment has changed.
+type other struct{ world }
+
+func (other) Segment(string) (string, bool, error) {
+	return `{"attribute":"plan","is":"equals","value":"free"}`, true, nil
+}
+
+// A version has the rules of its segments: they are those of the publish, whatever segments
+// are later. A document cannot bring them along.
+func TestAVersionKeepsItsSegments(t *testing.T) {
+	p := compiled(t, `{id: a, name: "a <b> & c", entry: {when: {api: true}, who: {segment: gold}}, steps: [{id: a, update: {attributes: {segments: {gold: 1}}}}]}`)
+	text, err := p.Version()
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, _ := SplitVersion(text)
+	if document != p.Canonical() || text == document {
+		t.Errorf("got %s of %s, want %s", document, text, p.Canonical())
+	}
+	if _, err := ParseVersion(text); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := LoadJSON(text, world{}); err == nil {
+		t.Error("a document has segments of its own")
+	}
+	for text, want := range map[string][2]uint64{text: {1, 0}, document: {0, 1}} { // one of before has none
+		_, loaded, err := LoadVersion(text, other{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := []uint64{0, 0}
+		if _, err := loaded.Entry.Who.Match([]string{`{"custom":{"plan":"gold"}}`, `{"custom":{"plan":"free"}}`}, []uint64{1, 2}, 0, out); err != nil || out[0] != want[0] || out[1] != want[1] {
+			t.Errorf("%s: %b, %v, want %b", text, out, err, want)
+		}
+		if loaded.Canonical() != p.Canonical() {
+			t.Errorf("loaded again it is %s", loaded.Canonical())
+		}
+	}
+	p = compiled(t, "{id: a, entry: {when: {api: true}}, steps: [{id: a, exit: {}}]}")
+	if text, err = p.Version(); err != nil || text != p.Canonical() {
+		t.Errorf("without segments it is %s, %v", text, err)
+	}
+}
+
 // Rules of one step are asked together: its own first, then those of exit_when.
 func TestRulesOfSteps(t *testing.T) {
 	p := compiled(t, `

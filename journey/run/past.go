@@ -46,7 +46,7 @@ func (j *plans) walkOf(ctx context.Context, s store.JourneyStore, e plan.Env, r 
 	if err != nil {
 		return nil, err
 	}
-	_, compiled, err := plan.LoadJSON(v.Document, e)
+	_, compiled, err := plan.LoadVersion(v.Document, e)
 	if err != nil && !lasting(err) {
 		return nil, fmt.Errorf("read version %d of journey %s, which has ended: %w", v.Version, j.id, err)
 	}

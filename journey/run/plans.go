@@ -196,7 +196,7 @@ func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.Jou
 }
 
 func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (v *version, stays []unsendable, err error) {
-	_, p, err := plan.LoadJSON(stored.Document, l.database().Env(ctx))
+	_, p, err := plan.LoadVersion(stored.Document, l.database().Env(ctx))
 	if err != nil {
 		return nil, nil, err
 	}
