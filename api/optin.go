@@ -202,7 +202,7 @@ func readRequest(w http.ResponseWriter, r *http.Request, request *consent.Reques
 	return honest || request.Trusted, nil
 }
 
-// readSmall reads a body of double opt-in.
+// readSmall reads a body of double opt-in. With an error it returns what has come of it.
 func readSmall(w http.ResponseWriter, r *http.Request) (string, error) {
 	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return "", &statusError{http.StatusUnsupportedMediaType, refusal(sluice.CodeInvalid, "Content-Encoding is not understood here; send none")}
@@ -210,13 +210,13 @@ func readSmall(w http.ResponseWriter, r *http.Request) (string, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxOptInBytes))
 	connlimit.Busy(r)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return "", refusal(sluice.CodeTooLarge, "the body is larger than %d bytes", maxOptInBytes)
+		return string(body), refusal(sluice.CodeTooLarge, "the body is larger than %d bytes", maxOptInBytes)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return "", &statusError{http.StatusRequestTimeout, refusal(sluice.CodeInvalid, "the body did not arrive in time; nothing of it was taken in")}
+		return string(body), &statusError{http.StatusRequestTimeout, refusal(sluice.CodeInvalid, "the body did not arrive in time; nothing of it was taken in")}
 	}
 	if err != nil {
-		return "", refusal(sluice.CodeInvalid, "the body cannot be read to its end; nothing of it was taken in")
+		return string(body), refusal(sluice.CodeInvalid, "the body cannot be read to its end; nothing of it was taken in")
 	}
 	return string(body), nil
 }

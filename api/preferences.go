@@ -91,7 +91,7 @@ type preferencesView struct {
 type choiceShown struct {
 	Name, Description, Mark string
 	On                      bool
-	Stays                   bool // off, whatever is chosen here
+	Stays                   bool // as it is, whatever is chosen here
 }
 
 // preferences answers for the pages below link.PagePath.
@@ -209,10 +209,15 @@ func (p *preferences) get(w http.ResponseWriter, r *http.Request, q *Services, u
 	people, known := p.states(w, r, q, u.Email)
 	if view.Known = known; known {
 		view.Mail = allMail(q.Consent, u.Email, people)
+		full := slices.ContainsFunc(people, (*profile.Profile).LeavesNoMore)
 		for i := range groups {
 			g := &groups[i]
 			left := slices.ContainsFunc(people, func(x *profile.Profile) bool { return x.Left(g.ID) })
-			view.Groups = append(view.Groups, choiceShown{Name: g.Name, Description: g.Description, Mark: markOf(g.ID), On: !left})
+			c := choiceShown{Name: g.Name, Description: g.Description, Mark: markOf(g.ID), On: !left}
+			if c.Stays = c.On && full; c.Stays {
+				c.Description = "You have left so many others that this page cannot leave this one alone. “Unsubscribe from all” stops it."
+			}
+			view.Groups = append(view.Groups, c)
 		}
 	}
 	p.show(w, http.StatusOK, &view)
@@ -238,17 +243,21 @@ func (p *preferences) show(w http.ResponseWriter, status int, view *preferencesV
 }
 
 // readForm reads the form of the page; nil: the body is none of it. What is wrong with a
-// body is no reason to go on mailing (RFC 8058, 3.2).
-func readForm(w http.ResponseWriter, r *http.Request) url.Values {
+// body is no reason to go on mailing (RFC 8058, 3.2). But one that begins as choices do,
+// and whose end is missing, is none: it is an error.
+func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	body, err := readSmall(w, r)
-	if kind, _, badType := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || badType != nil || kind != typeForm {
-		return nil
+	if kind, _, badType := mime.ParseMediaType(r.Header.Get("Content-Type")); badType != nil || kind != typeForm {
+		return nil, nil
 	}
-	values, err := url.ParseQuery(body)
-	if err != nil || values.Has("List-Unsubscribe") || values.Get("do") != doSave && values.Get("do") != doAll {
-		return nil
+	if err != nil && strings.HasPrefix(body, "do="+doSave) {
+		return nil, err
 	}
-	return values
+	values, bad := url.ParseQuery(body)
+	if err != nil || bad != nil || values.Has("List-Unsubscribe") || values.Get("do") != doSave && values.Get("do") != doAll {
+		return nil, nil
+	}
+	return values, nil
 }
 
 // errOldPage says that a form names what is not there any more.
@@ -291,9 +300,12 @@ var badChoice = badLink{failed: confirmPage{Title: "Your choices are not saved y
 
 // post carries out what a mail program or the page asks for.
 func (p *preferences) post(w http.ResponseWriter, r *http.Request, q *Services, u *consent.Unsubscription, action string) {
-	values := readForm(w, r)
+	values, err := readForm(w, r)
+	if err != nil {
+		p.s.writeBadLink(w, r, err, &badChoice)
+		return
+	}
 	c, bad := &consent.Choice{By: consent.ByLink, Groups: map[string]bool{u.Group: false}}, &badUnsubscribe
-	var err error
 	if values != nil {
 		c, err = p.choice(w, r, q, values)
 		bad = &badChoice

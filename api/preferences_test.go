@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -12,14 +13,17 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"sluice"
 	"sluice/store"
+	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
 	"sluice/track/link"
 	"sluice/user"
 	"sluice/user/consent"
+	"sluice/user/profile"
 )
 
 // pages is a server for the pages of mails, over a store and a writer that takes all.
@@ -168,5 +172,62 @@ func TestGroupsOfPages(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "chosen cannot be read"); n != 1 {
 		t.Errorf("logged %d times:\n%s", n, &log)
+	}
+}
+
+// The form of the page whose end is missing, or that is too long, changes nothing: whoever
+// has changed one choice is not unsubscribed from all. Any other body is one click.
+func TestAFormThatIsCutOff(t *testing.T) {
+	p := openPages(t)
+	for body, want := range map[string]int64{"do=save&was=ma": 0, "do=save": 0, "do=all": 1, "List-Unsub": 1, "": 1} {
+		p.written.Store(0)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, p.path, io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)))
+		r.Header.Set("Content-Type", typeForm)
+		w := httptest.NewRecorder()
+		p.handler.ServeHTTP(w, r)
+		if ok := w.Code == http.StatusOK; p.written.Load() != want || ok != (want > 0) {
+			t.Errorf("%q: %d, %d written, want %d", body, w.Code, p.written.Load(), want)
+		}
+	}
+	p.written.Store(0)
+	if res := p.post(t, "do=save&s="+strings.Repeat("x", maxOptInBytes)); res.StatusCode != http.StatusRequestEntityTooLarge || p.written.Load() != 0 {
+		t.Errorf("a form that is too long: %d, %d written", res.StatusCode, p.written.Load())
+	}
+}
+
+// Who has left as many groups as a profile can have is not offered to leave another one
+// alone: it could not be kept.
+func TestAGroupBeyondTheLast(t *testing.T) {
+	p := openPages(t)
+	var left []string
+	for n := range profile.MaxGroups {
+		left = append(left, fmt.Sprintf(`"g%03d":["unsubscribed",1]`, n))
+	}
+	for _, id := range []string{"g000", "weekly"} {
+		if err := p.program.groups.PutGroup(t.Context(), store.Group{ID: id, Name: "Group " + id, Public: true, Order: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db := p.program.users.(*sqlstore.Store)
+	show := func(groups []string) string {
+		t.Helper()
+		id := user.ID{Number: 1}
+		key := user.KeyRow{Key: user.Key{Kind: user.KeyEmail, Name: "ann@example.com"}, ID: id}
+		e, err := db.Prepare(&store.Effect{Users: &user.Changes{AddAddress: []user.KeyRow{key},
+			Put: []user.Row{{ID: id, Profile: `{"fields":{"email":"ann@example.com"},"groups":{` + strings.Join(groups, ",") + `}}`}}}})
+		if err == nil {
+			_, err = db.Apply(t.Context(), e)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.get(t.Context(), t)
+	}
+	offered := func(text, group string) bool { return strings.Contains(text, `name="s" value="`+markOf(group)) }
+	if text := show(left); !offered(text, "g000") || offered(text, "weekly") || !strings.Contains(text, "You have left so many others") {
+		t.Errorf("all states are taken: %s", text)
+	}
+	if text := show(left[:profile.MaxGroups-1]); !offered(text, "g000") || !offered(text, "weekly") {
+		t.Errorf("there is room for one: %s", text)
 	}
 }

@@ -77,5 +77,11 @@ func (p *Profile) Left(group string) bool {
 	return p != nil && slices.ContainsFunc(p.Groups, func(g Group) bool { return g.ID == group && !g.Subscribed })
 }
 
+// LeavesNoMore reports whether the user has left as many groups as a profile can have: it
+// leaves no other (SetGroup).
+func (p *Profile) LeavesNoMore() bool {
+	return p != nil && len(p.Groups) >= MaxGroups && !slices.ContainsFunc(p.Groups, func(g Group) bool { return g.Subscribed })
+}
+
 // State returns the state in a group in a word: subscribed or unsubscribed.
 func (g *Group) State() string { return stateWord(g.Subscribed) }
