@@ -18,16 +18,16 @@ import (
 // change is a commit in the making: the records of people in one or more journeys, and
 // what goes to the log with them.
 type change struct {
-	part   *part
-	units  map[unitKey]*flow.Unit
-	order  []unitKey // in which they were touched
-	items  []byte    // for the log
-	counts int       // bytes of these that are counts
-	came   []*inside // the journeys that the people of this decision have entered by it
-	notes  []flow.Operation
-	out    *step.Result
-	moved  int     // people whose time had come
-	paced  *inside // of this journey those move whom the rate of mails had waiting; nil: others
+	part  *part
+	units map[unitKey]*flow.Unit
+	order []unitKey // in which they were touched
+	items []byte    // for the log
+	tells bool      // some of these change a profile, or a place: facts may come of them
+	came  []*inside // the journeys that the people of this decision have entered by it
+	notes []flow.Operation
+	out   *step.Result
+	moved int     // people whose time had come
+	paced *inside // of this journey those move whom the rate of mails had waiting; nil: others
 
 	wayBytes int // of the units of ways that were read: those of large plans are large
 
@@ -335,7 +335,7 @@ func (c *change) commit(ctx context.Context) error {
 		in.letMore = false
 	}
 	p.crowd.commit(commit.Appended)
-	p.lookedOn(commit, c.counts == len(c.items))
+	p.own.add(commit, c.tells)
 	p.saver.touch(changed)
 	p.capping.keepMade(c.made, commit.Appended, p.clock.Now())
 	p.keepKept(ctx, c, commit.Appended)

@@ -98,6 +98,7 @@ func appendMailName(dst []byte, number int64, step string, r *journey.Record, id
 
 // update has the store change a profile: once, because the item goes with the commit.
 func (c *change) update(v *version, p *step.Person, at int) {
+	c.tells = true
 	c.items = user.AppendUpdate(c.items, &user.Update{
 		Op: user.OpAttributes, Key: user.Key{Kind: user.KeyUser, Name: p.ID.String()},
 		ExistingOnly: true, TimeMillis: c.part.clock.Now().UnixMilli(), Body: v.walk.Plan().Steps[at].Update,
@@ -107,11 +108,9 @@ func (c *change) update(v *version, p *step.Person, at int) {
 // count counts what has happened at steps, as series of the journey.
 func (c *change) count(v *version) {
 	now := c.part.clock.Now().UnixMilli()
-	before := len(c.items)
 	for _, k := range slices.SortedFunc(maps.Keys(c.out.Counts), step.Count.Compare) {
 		c.items = sluice.AppendCount(c.items, &sluice.Count{
 			Kind: sluice.KindSystem, Name: v.walk.CountName(k), TimeMillis: now, By: int64(c.out.Counts[k]),
 		})
 	}
-	c.counts += len(c.items) - before
 }

@@ -71,6 +71,7 @@ func (c *change) handOver(ctx context.Context, in *inside, f *journey.Fact) (mov
 			return false, err
 		}
 	default:
+		c.tells = true
 		c.items = user.AppendUpdate(c.items, &user.Update{
 			Op: user.OpPlace, Key: user.Key{Kind: user.KeyUser, Name: into.String()}, ExistingOnly: true,
 			TimeMillis: c.part.clock.Now().UnixMilli(), Name: in.id, Body: place.Text(),

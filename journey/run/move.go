@@ -31,9 +31,8 @@ func (p *part) moveOn(ctx context.Context, in *inside, few int) (worked bool, er
 // moveDue works off some units of a journey in which somebody is due, few people at most,
 // and reports whether there were any.
 func (p *part) moveDue(ctx context.Context, in *inside, few int) (worked bool, err error) {
-	now := p.clock.Now()
 	if len(in.ready) == 0 {
-		in.ready = in.dues.take(uint32(now.Unix()), queuedUnits)
+		in.ready = in.dues.take(p.horizon.second, queuedUnits)
 	}
 	if len(in.ready) == 0 {
 		return false, nil
@@ -79,7 +78,7 @@ func (p *part) moveUnits(ctx context.Context, in *inside, firsts []int64, few in
 		if u, err = c.unit(ctx, in, u.First()); err != nil { // again, if it was read before a commit
 			return done, moved, err
 		}
-		people = append(people, p.waiting(in, u, now, paced)...)
+		people = append(people, p.waiting(in, u, paced)...)
 		people = people[:min(len(people), few-moved)]
 		if len(people) < flow.BlockRecords && i < len(units)-1 {
 			continue

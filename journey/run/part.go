@@ -72,8 +72,11 @@ type part struct {
 	journeys  []*inside
 	byID      map[string]*inside
 	turn      int             // of the journeys
-	looked    sluice.Position // the end of the log when all facts had been applied, if told
+	looked    sluice.Position // the end of the log, without own entries, when all facts had been applied, if told
 	told      bool
+	own       ownEntries
+	horizon   horizon
+	passed    uint32      // the second in which the last pass began
 	more      bool        // facts are waiting behind those read last
 	pages     int         // of facts in a row with more behind them
 	behind    bool        // too much of the log is not stored
@@ -268,6 +271,7 @@ func (p *part) working(ctx context.Context, f func() error) error {
 
 // pass does a piece of each kind of work, and reports whether there was any.
 func (p *part) pass(ctx context.Context) (worked bool, err error) {
+	p.passed = uint32(p.clock.Now().Unix())
 	if !sluice.Writes(sluice.JourneyForms) {
 		return false, nil // mail would not say of which journey it is: for seconds in an emptied Redis, or while an older program runs
 	}
@@ -291,16 +295,15 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 	if err != nil || p.behind {
 		return worked, err
 	}
-	now := p.clock.Now()
-	second := uint32(now.Unix())
 	if p.more && p.pages < factPages {
 		return worked, nil // what is waited for may be among them
 	}
 	p.pages = 0
+	at, stands := p.horizon.at(), p.horizon.stands(p.clock.Now())
 	for range p.journeys {
 		p.turn = (p.turn + 1) % len(p.journeys)
 		in := p.journeys[p.turn]
-		if in.paused || len(in.ready) == 0 && in.dues.next() > second && !in.scans(now) && !in.rate.due(now) {
+		if !in.mayMove(at) || stands && !in.stopped {
 			continue
 		}
 		few := unbounded
@@ -330,10 +333,16 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 	return worked, nil
 }
 
+// mayMove reports whether somebody may have something to do who is due by a moment.
+func (in *inside) mayMove(at time.Time) bool {
+	return !in.paused && (len(in.ready) > 0 || in.dues.next() <= uint32(at.Unix()) || in.scans(at) || in.rate.due(at))
+}
+
 // lookForFacts applies facts if there may be some: if the log has entries that are not
 // stored, or had other ones when nothing was found last. So a log in which nothing
-// happens costs no statement.
+// happens costs no statement. It moves the horizon.
 func (p *part) lookForFacts(ctx context.Context) (worked bool, err error) {
+	now := p.clock.Now() // before the end is read
 	last, err := p.log.Last(ctx)
 	if err != nil {
 		return false, err
@@ -345,21 +354,29 @@ func (p *part) lookForFacts(ctx context.Context) (worked bool, err error) {
 	if entries == 0 { // and so in their lanes
 		p.crowd.empty()
 	}
-	if p.behind = entries > pendingEntries; p.behind || p.told && last == p.looked {
+	last = p.own.without(last)
+	p.horizon.look(now, last, slices.ContainsFunc(p.journeys, func(in *inside) bool { return in.mayMove(now) }))
+	if p.behind = entries > pendingEntries; p.behind {
 		return false, nil
 	}
-	if worked, err = p.applyFacts(ctx); err == nil && !worked && entries == 0 {
+	if p.told && last == p.looked {
+		p.horizon.tell(now, last, last, true)
+		return false, nil
+	}
+	stored := last
+	if entries > 0 && p.horizon.waits() {
+		if stored, err = p.storedUpTo(ctx); err != nil {
+			return false, err
+		}
+	}
+	if worked, err = p.applyFacts(ctx); err != nil {
+		return worked, err
+	}
+	if !worked && entries == 0 {
 		p.looked, p.told = last, true
 	}
-	return worked, err
-}
-
-// lookedOn says that a commit of counts alone is in the log, of which no facts come: what
-// is behind it is to be looked at, and nothing else.
-func (p *part) lookedOn(c *flow.Commit, counts bool) {
-	if p.told && counts && !c.Appended.IsZero() && c.Before == p.looked {
-		p.looked = c.Appended
-	}
+	p.horizon.tell(now, stored, p.facts.Position, !p.more)
+	return worked, nil
 }
 
 // restFor is how long nothing is to be done. Tokens of a rate are asked for as soon as there
@@ -369,14 +386,16 @@ func (p *part) restFor() time.Duration {
 	if p.crowd.held {
 		wait = crowdRest
 	}
-	for _, in := range p.journeys {
-		if until := time.Unix(int64(in.dues.next()), 0).Sub(now); until > 0 { // else they must wait for something
-			wait = min(wait, until)
+	wait = min(wait, p.horizon.rest())
+	until := func(due time.Time) {
+		if due.Unix() > int64(p.passed) { // else they must wait for something
+			wait = min(wait, max(due.Sub(now), 0))
 		}
+	}
+	for _, in := range p.journeys {
+		until(time.Unix(int64(in.dues.next()), 0))
 		if in.scan != nil && !in.scan.next.IsZero() {
-			if until := in.scan.next.Sub(now); until > 0 {
-				wait = min(wait, until)
-			}
+			until(in.scan.next)
 		}
 		if in.perMinute > 0 && !in.paused && in.rate.dues.next() <= uint32(now.Unix()) {
 			if until := time.Until(in.rate.ask); until > 0 {
@@ -454,8 +473,8 @@ func (in *inside) tell(u *flow.Unit, due, mails uint32, versions versionSet) {
 }
 
 // waiting are the people of a unit who are due, as moveUnits says, in the order of their numbers.
-func (p *part) waiting(in *inside, u *flow.Unit, now time.Time, paced bool) (people []step.Person) {
-	second, plain := uint32(now.Unix()), in.plain()
+func (p *part) waiting(in *inside, u *flow.Unit, paced bool) (people []step.Person) {
+	second, plain := p.horizon.second, in.plain()
 	u.Each(func(number int64, raw *flow.Record) {
 		if plain && journey.SketchOf(raw[:]).Due > second {
 			return

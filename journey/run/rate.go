@@ -64,8 +64,7 @@ func (in *inside) paces(r *journey.Record) bool {
 // moveMails moves people on who wait for the rate of mails, few at most, and reports
 // whether there were any.
 func (p *part) moveMails(ctx context.Context, in *inside, few int) (worked bool, err error) {
-	now := p.clock.Now()
-	if in.perMinute == 0 || in.stopped || !in.rate.due(now) {
+	if in.perMinute == 0 || in.stopped || !in.rate.due(p.horizon.at()) {
 		return false, nil
 	}
 	if err := p.takeTokens(ctx, in, min(few, ratedPeople)); err != nil {
@@ -74,7 +73,7 @@ func (p *part) moveMails(ctx context.Context, in *inside, few int) (worked bool,
 	if few = min(few, in.rate.tokens); few <= 0 {
 		return false, nil
 	}
-	firsts := in.rate.dues.take(uint32(now.Unix()), 1)
+	firsts := in.rate.dues.take(p.horizon.second, 1)
 	_, moved, err := p.moveUnits(ctx, in, firsts[:min(len(firsts), unitsAtOnce)], few, true)
 	return moved > 0, err
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"sluice"
 	"sluice/flow"
 	"sluice/journey"
 	"sluice/journey/step"
@@ -33,14 +32,12 @@ const scanGroup = 128
 // first. Of runs that were missed, while nothing ran or the journey was paused, only
 // the last one is made up for.
 //
-// Who was accepted before the run is due is looked at by it. So it begins when the store
-// has what the log had then: while the store rests, or another process takes it over, the
-// run waits.
+// Who was accepted before the run is due is looked at by it: it begins when the horizon is
+// there.
 type scan struct {
-	last  int64           // the second of the last run
-	after int64           // the number of the last person looked at by it; finished: the run is over
-	next  time.Time       // of the next run; zero: there is none
-	wants sluice.Position // the end of the log when the run became due; zero: the store has it
+	last  int64     // the second of the last run
+	after int64     // the number of the last person looked at by it; finished: the run is over
+	next  time.Time // of the next run; zero: there is none
 	times timetable
 
 	sweep *sweep // not nil: the time is that of each person's zone
@@ -128,11 +125,8 @@ func (s *scan) due(now time.Time) bool {
 
 // scanOn lets some more people in, and reports whether a run is under way.
 func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) {
-	if in.scan == nil || in.current == nil {
+	if in.scan == nil || in.current == nil || !in.scan.due(p.horizon.at()) {
 		return false, nil
-	}
-	if ready, err := p.scanReady(ctx, in); err != nil || !ready {
-		return false, err
 	}
 	var people []step.Person
 	looked, end, bytes := 0, int64(0), 0
@@ -174,27 +168,6 @@ func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) 
 		in.occupied.changed = true // for what it owes no version
 	}
 	return true, nil
-}
-
-// scanReady reports whether a run is under way, and may look at people.
-func (p *part) scanReady(ctx context.Context, in *inside) (ready bool, err error) {
-	s := in.scan
-	began := s.after == finished
-	if !s.due(p.clock.Now()) {
-		return false, nil
-	}
-	if began {
-		if s.wants, err = p.log.Last(ctx); err != nil {
-			return false, err
-		}
-	}
-	if s.wants.IsZero() {
-		return true, nil
-	}
-	if ready, err = p.stored(ctx, s.wants); ready {
-		s.wants = sluice.Position{}
-	}
-	return ready, err
 }
 
 // scans reports whether a run is under way, or is to begin by now.

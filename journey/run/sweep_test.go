@@ -159,7 +159,7 @@ func TestCountsAskForNoFacts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.looked, p.told = last, true // as if the store had nothing more
+	p.looked, p.told = p.own.without(last), true // as if the store had nothing more
 	b.facts = 0
 	b.clock.Move(time.Hour)
 	b.passes(p)

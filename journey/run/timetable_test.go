@@ -152,3 +152,20 @@ func TestARunOfAPauseKeepsItsVersions(t *testing.T) {
 		})
 	}
 }
+
+// A time that no session has come to within 26 hours before a publish does not come any more.
+func TestATimeLongBeforeAPublish(t *testing.T) {
+	const once = "id: once\nentry: {when: {at: \"2026-03-03 08:00\"}}\nsteps:\n  - {id: mail, message: {template: x}}\n"
+	for late, want := range map[time.Duration]int{sweepSpan - time.Minute: 3, sweepSpan + time.Minute: 0} {
+		b := newBed(t, 3)
+		b.draft("once")
+		b.publishAgain("once", once)
+		b.passes(b.open())
+		b.clock.Move(23*time.Hour + late)
+		b.publishAgain("once", strings.Replace(once, `at: "2026-03-03 08:00"`, "event: signup", 1))
+		b.passes(b.open())
+		if n := len(b.read().ids); n != want {
+			t.Errorf("a publish %s behind the time: %d mails, want %d", late, n, want)
+		}
+	}
+}
