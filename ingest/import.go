@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -93,9 +94,15 @@ type Import struct {
 	// Reject is told of each line that cannot be taken.
 	Reject func(line store.Line, reason error) error
 
-	// Wrote, if set, is told of each batch that is in a log, in no order between
-	// the logs. What a run that was killed could not tell, the next one tells.
-	Wrote func(b store.ImportedBatch) error
+	// Part, if set, says that what next returns is a part of a file, behind this
+	// point: the logs remember the source for the parts that follow (Forget). Once
+	// Run has returned nil, it is the point behind the part. Logs that are full are an
+	// error (flow.LogFullError), and not waited for.
+	Part *ImportPoint
+
+	// Wrote, if set, is told of batches that are in logs, in no order between the
+	// logs. What a run that was killed could not tell, the next one tells.
+	Wrote func(batches []store.ImportedBatch) error
 
 	// Waiting, if set, is told what is waited for.
 	Waiting func(what string)
@@ -112,6 +119,13 @@ type Import struct {
 
 	source    string // under which it appends
 	partition func(e *sluice.Event, raw string, partitions int) int
+}
+
+// ImportPoint is where an import stands between two parts of its file. The zero value is
+// the beginning.
+type ImportPoint struct {
+	Line int64  `json:"line"`           // the number of the last line
+	Seen string `json:"seen,omitempty"` // hexadecimal: the hash over all lines up to it
 }
 
 // importDone is the seq of an import of users that is whole.
@@ -141,12 +155,16 @@ func (im *Import) Run(ctx context.Context, next func() (store.Line, error), done
 	if err == nil {
 		err = im.wroteBefore(ctx, at)
 	}
+	if err == nil && im.Part != nil {
+		err = im.room(ctx)
+	}
 	if err != nil {
 		return Imported{}, err
 	}
 	have := append([]int64(nil), at...) // owned by the reading side
 	var all Imported
 	retried := false
+	end := int64(0) // the last line
 	err = flow.Pipe(ctx, ctx, func(ctx context.Context, emit func(importUnit) error) error {
 		return im.read(ctx, next, have, emit)
 	}, func(ctx context.Context, u importUnit) error {
@@ -154,7 +172,7 @@ func (im *Import) Run(ctx context.Context, next func() (store.Line, error), done
 		if retried = retried || again; err != nil {
 			return err
 		}
-		all = u.done
+		all, end = u.done, u.to
 		done(all)
 		return nil
 	})
@@ -163,6 +181,10 @@ func (im *Import) Run(ctx context.Context, next func() (store.Line, error), done
 	}
 	if err != nil {
 		return all, err
+	}
+	if im.Part != nil {
+		im.Part.Line, im.Part.Seen = max(im.Part.Line, end), hex.EncodeToString(im.seen[:])
+		return all, nil
 	}
 	if !retried { // else a late copy of a batch would be news to a log that forgot
 		err = im.forget(ctx, at)
@@ -174,29 +196,79 @@ func (im *Import) Run(ctx context.Context, next func() (store.Line, error), done
 // source it goes on; 0: none.
 func (im *Import) positions(ctx context.Context) (at []int64, err error) {
 	im.source, im.partition = im.Source, partitionBefore
-	if at, err = im.positionsOf(ctx); err != nil || im.Update != nil || slices.Max(at) > 0 {
-		return at, err
+	if im.Part == nil || im.Update != nil {
+		if at, err = im.positionsOf(ctx); err != nil || im.Update != nil || slices.Max(at) > 0 {
+			return at, err
+		}
 	}
-	im.source, im.partition = EventSource(im.Source), partitionOf
-	if im.Options.App != "" { // what 0.1 has begun goes on without it
-		im.seen = sha256.Sum256([]byte("app " + im.Options.App))
+	if err := im.begin(); err != nil {
+		return nil, err
 	}
 	return im.positionsOf(ctx)
 }
 
+// begin begins with events, where others have read up to.
+func (im *Import) begin() error {
+	im.source, im.partition = EventSource(im.Source), partitionOf
+	if im.Options.App != "" { // what 0.1 has begun goes on without it
+		im.seen = sha256.Sum256([]byte("app " + im.Options.App))
+	}
+	if im.Part == nil || im.Part.Seen == "" {
+		return nil
+	}
+	seen, err := hex.DecodeString(im.Part.Seen)
+	if err != nil || len(seen) != len(im.seen) {
+		return fmt.Errorf("go on with %s: %.80q is no hash of its lines", im.source, im.Part.Seen)
+	}
+	copy(im.seen[:], seen)
+	return nil
+}
+
+// Try returns what Run would make of the next line: an event, or an update of a user; or
+// why it would be rejected. Both hold until the next call.
+func (im *Import) Try(line store.Line) (*sluice.Event, *user.Update, error) {
+	if im.partition == nil {
+		if err := im.begin(); err != nil {
+			return nil, nil, err
+		}
+	}
+	item, err := im.item(line)
+	if item.update != nil {
+		return nil, item.update, err
+	}
+	return &item.event, nil, err
+}
+
 // EventSource is the source in the logs of an import of events.
 func EventSource(source string) string { return "events:" + source }
+
+// Forget makes logs forget sources: what they imported is known by its ids alone from then
+// on, and an update of a user would be applied again.
+func Forget(ctx context.Context, logs []*flow.Log, sources ...string) error {
+	for _, source := range sources {
+		for _, log := range logs {
+			if err := log.Forget(ctx, source); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 func (im *Import) positionsOf(ctx context.Context) ([]int64, error) {
 	at := make([]int64, len(im.Logs))
 	if !im.Known {
 		return at, nil
 	}
-	for p, log := range im.Logs {
-		seq, err := log.Seq(ctx, im.source)
-		if err != nil {
-			return nil, err
-		}
+	seqs := make([]string, len(im.Logs))
+	err := im.eachLog(ctx, func(ctx context.Context, p int) (err error) {
+		seqs[p], err = im.Logs[p].Seq(ctx, im.source)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for p, seq := range seqs {
 		if seq == "" {
 			continue
 		}
@@ -212,6 +284,27 @@ func (im *Import) positionsOf(ctx context.Context) ([]int64, error) {
 		}
 	}
 	return at, nil
+}
+
+// eachLog calls do for all logs, several at once.
+func (im *Import) eachLog(ctx context.Context, do func(ctx context.Context, p int) error) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(parallelImports)
+	for p := range im.Logs {
+		group.Go(func() error { return do(groupCtx, p) })
+	}
+	return group.Wait()
+}
+
+// room returns a *flow.LogFullError if a log is full.
+func (im *Import) room(ctx context.Context) error {
+	return im.eachLog(ctx, func(ctx context.Context, p int) error {
+		entries, err := im.Logs[p].Entries(ctx)
+		if err == nil && entries >= maxLogEntries {
+			err = &flow.LogFullError{Partition: p, Entries: entries}
+		}
+		return err
+	})
 }
 
 // forget ends what the logs remember, the first log last: repeats of events are
@@ -420,11 +513,15 @@ func (im *Import) append(ctx context.Context, u *importUnit, at []int64) (again 
 		})
 	}
 	err = group.Wait()
+	var placed []store.ImportedBatch
 	for p, r := range retried {
 		again = again || r
 		if !u.placed[p].Position.IsZero() { // also if another log failed
-			err = errors.Join(err, im.wrote(u.placed[p]))
+			placed = append(placed, u.placed[p])
 		}
+	}
+	if wroteErr := im.wrote(placed); wroteErr != nil {
+		err = errors.Join(err, wroteErr)
 	}
 	if err == nil {
 		err = faults.Hit("imported")
@@ -440,6 +537,9 @@ func (im *Import) appendOne(ctx context.Context, p int, u *importUnit, at []int6
 		if err == nil {
 			at[p] = u.to
 			u.placed[p].Partition, u.placed[p].Position = p, done.Position
+			if im.Part != nil {
+				return again, nil // the next part asks
+			}
 			if done.Entries >= maxLogEntries {
 				im.tell("the logs are full: waiting for the store")
 			}

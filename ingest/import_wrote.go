@@ -21,22 +21,32 @@ func note(b *store.ImportedBatch, millis int64) {
 	b.FromMillis, b.ToMillis = min(b.FromMillis, millis), max(b.ToMillis, millis)
 }
 
-func (im *Import) wrote(b store.ImportedBatch) error {
-	if im.Wrote == nil {
+func (im *Import) wrote(batches []store.ImportedBatch) error {
+	if im.Wrote == nil || len(batches) == 0 {
 		return nil
 	}
-	return im.Wrote(b)
+	return im.Wrote(batches)
+}
+
+// Recall tells Wrote what an attempt at a part has written, and could not tell.
+func (im *Import) Recall(ctx context.Context) error {
+	at, err := im.positions(ctx)
+	if err == nil {
+		err = im.wroteBefore(ctx, at)
+	}
+	return err
 }
 
 // wroteBefore tells of the last batch of an earlier run in each log: it may have
 // died before it could. Each log answers where that is to a repeat of its seq. No
-// seq is "?", so nothing is written.
+// seq is "?", so nothing is written. Of parts that were imported that was told.
 func (im *Import) wroteBefore(ctx context.Context, at []int64) error {
 	if im.Wrote == nil || im.whole {
 		return nil
 	}
+	var batches []store.ImportedBatch
 	for p, line := range at {
-		if line == 0 || line == math.MaxInt64 {
+		if line == 0 || line == math.MaxInt64 || im.Part != nil && line <= im.Part.Line {
 			continue
 		}
 		marker := sluice.AppendItem(sluice.NewBatch(16), sluice.ItemMarker, func(b []byte) []byte { return b })
@@ -44,9 +54,7 @@ func (im *Import) wroteBefore(ctx context.Context, at []int64) error {
 		if err != nil {
 			return fmt.Errorf("ask where the batch of line %d is: %w", line, err)
 		}
-		if err := im.wrote(store.ImportedBatch{Partition: p, Position: done.Position, ToMillis: maxEventMillis}); err != nil {
-			return err
-		}
+		batches = append(batches, store.ImportedBatch{Partition: p, Position: done.Position, ToMillis: maxEventMillis})
 	}
-	return nil
+	return im.wrote(batches)
 }

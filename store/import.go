@@ -6,6 +6,23 @@ import (
 	"sluice"
 )
 
+// What a file that is imported has.
+const (
+	ImportEvents = "events"
+	ImportUsers  = "users"
+)
+
+// ImportOptions say how the lines of a file become events, or updates of users.
+type ImportOptions struct {
+	Kind      string            `json:"kind"`
+	App       string            `json:"app_id,omitempty"`    // of events that name none
+	Columns   map[string]string `json:"columns,omitempty"`   // names of columns and members that are made others; "": it is left out
+	Format    string            `json:"format,omitempty"`    // ndjson or csv; empty: the content tells it
+	Delimiter string            `json:"delimiter,omitempty"` // between the cells of a CSV; empty: the header tells it
+	Dedupe    string            `json:"dedupe,omitempty"`    // the field with an event's own id, which each must have
+	Exported  bool              `json:"exported,omitempty"`  // it is one of `sluice export events`
+}
+
 // ImportedBatch is a batch that an import has written to a log.
 type ImportedBatch struct {
 	Partition int             `json:"partition"`

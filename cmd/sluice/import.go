@@ -22,8 +22,8 @@ import (
 	"sluice"
 	"sluice/api/braze"
 	"sluice/engine"
-	"sluice/flow"
 	"sluice/ingest"
+	"sluice/ops/imports"
 	"sluice/ops/transfer"
 	"sluice/store"
 )
@@ -60,7 +60,7 @@ again if it is imported again.
 
 var importFlags = []flagSpec{
 	{name: "app-id", value: "APP", help: "the app of events that name none", check: atMostBytes(sluice.MaxAppIDBytes)},
-	{name: "columns", value: "FROM=TO,...", help: "take the column or member FROM for TO, such as action=event,when=time", check: func(s string) error { _, err := parseColumns(s); return err }},
+	{name: "columns", value: "FROM=TO,...", help: "take the column or member FROM for TO, such as action=event,when=time; FROM= leaves it out", check: func(s string) error { _, err := parseColumns(s); return err }},
 	{name: "dedupe", value: "FIELD", more: true, help: "the field that has the event's own id, which every line must have; without it event_id, which may be absent"},
 	{name: "format", value: "FORMAT", more: true, help: "ndjson or csv; without it told by the content", check: oneOf(string(transfer.NDJSON), string(transfer.CSV))},
 	{name: "delimiter", value: "CHAR", help: "between the cells of a CSV; tab for a tab. Without it the header tells: comma, semicolon, tab or bar", check: aDelimiter},
@@ -79,10 +79,8 @@ func atMostBytes(most int) func(string) error {
 }
 
 func aDelimiter(s string) error {
-	if r := []rune(s); s != "tab" && (len(r) != 1 || strings.ContainsRune("\"\r\n\uFFFD", r[0])) {
-		return fmt.Errorf("%q is no single character", s)
-	}
-	return nil
+	_, err := imports.Delimiter(s)
+	return err
 }
 
 func parseColumns(s string) (map[string]string, error) {
@@ -92,7 +90,7 @@ func parseColumns(s string) (map[string]string, error) {
 	columns := make(map[string]string)
 	for pair := range strings.SplitSeq(s, ",") {
 		from, to, ok := strings.Cut(pair, "=")
-		if from, to = strings.TrimSpace(from), strings.TrimSpace(to); !ok || from == "" || to == "" {
+		if from, to = strings.TrimSpace(from), strings.TrimSpace(to); !ok || from == "" {
 			return nil, fmt.Errorf("%q is not FROM=TO", pair)
 		}
 		columns[from] = to
@@ -121,15 +119,25 @@ func runImport(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	in := &importing{call: c, name: rest[0], users: users, kept: engine.Retention(running.Config), backlogBytes: running.Config.BacklogMB << 20}
+	in := &importing{call: c, name: rest[0], users: users, options: c.importOptions(what)}
 	if err := in.open(ctx); err != nil {
 		return err
 	}
 	c.later(in.close)
-	if err := in.run(ctx, engine.LogsOf(running.Redis, running.Config), c.clockOf(ctx, running.Redis)); err != nil {
+	into := imports.Into{Logs: engine.LogsOf(running.Redis, running.Config), Kept: engine.Retention(running.Config), Clock: c.clockOf(ctx, running.Redis), UserLine: braze.UserLine, BacklogBytes: running.Config.BacklogMB << 20}
+	if err := in.run(ctx, &into); err != nil {
 		return err
 	}
 	return in.end(ctx, running)
+}
+
+// importOptions are what the flags say.
+func (c *call) importOptions(kind string) store.ImportOptions {
+	g := c.given
+	columns, _ := parseColumns(g.text("columns")) // checked by its flag
+	return store.ImportOptions{
+		Kind: kind, App: g.text("app-id"), Columns: columns, Format: g.text("format"), Delimiter: g.text("delimiter"), Dedupe: g.text("dedupe"), Exported: g.has("exported"),
+	}
 }
 
 // importing is one file being imported.
@@ -137,10 +145,8 @@ type importing struct {
 	call    *call
 	name    string
 	users   bool // it has users, not events
-	kept    ingest.Retention
+	options store.ImportOptions
 	started time.Time
-
-	backlogBytes int // as of ingest.Import
 
 	file       *os.File // nil: standard input
 	size       int64
@@ -169,19 +175,9 @@ func (in *importing) Read(p []byte) (int, error) {
 // open opens the file, and names the source after all that decides what comes
 // out of it.
 func (in *importing) open(ctx context.Context) error {
-	g := in.call.given
-	columns, _ := parseColumns(g.text("columns")) // checked by its flag
-	options := transfer.LineOptions{Format: transfer.Format(g.text("format")), Columns: columns}
-	switch delimiter := g.text("delimiter"); {
-	case delimiter == "tab":
-		options.Delimiter = '\t'
-	case delimiter != "":
-		options.Delimiter = []rune(delimiter)[0]
-	case g.has("exported"):
-		options.Delimiter = ','
-	}
-	if in.users {
-		options.Cell = transfer.UserCell
+	options, err := imports.Lines(&in.options)
+	if err != nil {
+		return err
 	}
 	in.source = "import:" + strings.ToLower(rand.Text())
 	if in.name != "-" {
@@ -193,14 +189,13 @@ func (in *importing) open(ctx context.Context) error {
 		info, err := file.Stat()
 		if err == nil && info.Mode().IsRegular() {
 			in.size = info.Size()
-			in.source, err = in.fingerprint(ctx, columns)
+			in.source, err = in.fingerprint(ctx)
 		}
 		if err != nil {
 			return errors.Join(fmt.Errorf("import %s: %w", in.name, err), file.Close())
 		}
 	}
 	in.read.Store(0)
-	var err error
 	if in.lines, err = transfer.NewLineReader(in, options); err != nil {
 		return errors.Join(fmt.Errorf("import %s: %w", in.name, err), in.close())
 	}
@@ -209,7 +204,7 @@ func (in *importing) open(ctx context.Context) error {
 
 // fingerprint reads the file through: the same content with the same options
 // is the same import.
-func (in *importing) fingerprint(ctx context.Context, columns map[string]string) (string, error) {
+func (in *importing) fingerprint(ctx context.Context) (string, error) {
 	h := sha256.New()
 	progress := in.call.progress()
 	for ctx.Err() == nil {
@@ -225,11 +220,11 @@ func (in *importing) fingerprint(ctx context.Context, columns map[string]string)
 	if _, err := in.file.Seek(0, io.SeekStart); err != nil {
 		return "", err
 	}
-	g := in.call.given
-	for _, from := range slices.Sorted(maps.Keys(columns)) {
-		fmt.Fprintf(h, "|%q=%q", from, columns[from])
+	o := &in.options
+	for _, from := range slices.Sorted(maps.Keys(o.Columns)) {
+		fmt.Fprintf(h, "|%q=%q", from, o.Columns[from])
 	}
-	fmt.Fprintf(h, "|%q|%q|%q|%q|%v", g.text("app-id"), g.text("dedupe"), g.text("format"), cmp.Or(g.text("delimiter"), ","), g.has("exported"))
+	fmt.Fprintf(h, "|%q|%q|%q|%q|%v", o.App, o.Dedupe, o.Format, cmp.Or(o.Delimiter, ","), o.Exported)
 	if in.users {
 		fmt.Fprint(h, "|users")
 	}
@@ -260,28 +255,13 @@ func (in *importing) close() error {
 	return errors.Join(errs...)
 }
 
-func (in *importing) run(ctx context.Context, logs []*flow.Log, clock sluice.Clock) error {
-	g := in.call.given
-	options := ingest.EventOptions{App: g.text("app-id"), Dedupe: g.text("dedupe")}
-	if options.Dedupe == "" {
-		options.Dedupe, options.Optional = "event_id", true
-	}
+func (in *importing) run(ctx context.Context, into *imports.Into) error {
 	progress := in.call.progress()
 	in.started = time.Now()
-	im := &ingest.Import{
-		Logs: logs, Source: in.source, Known: in.size > 0, Options: options,
-		Kept: in.kept, Clock: clock, Reject: in.reject, Waiting: progress.say, BacklogBytes: in.backlogBytes,
-	}
-	if g.has("exported") {
-		im.Parse = transfer.ParseExported
-	}
-	what := "events"
-	if in.users {
-		im.Update, what = braze.UserLine, "users"
-	}
-	im.Wrote = in.wrote
+	im := into.Import(&in.options)
+	im.Source, im.Known, im.Reject, im.Waiting, im.Wrote = in.source, in.size > 0, in.reject, progress.say, in.wrote
 	done, err := im.Run(ctx, in.lines.Next, func(d ingest.Imported) { progress.at(partOf(in.read.Load(), in.size), in.where(d)) })
-	in.call.print("%s lines: %s %s, %s of an earlier run, %s rejected", grouped(done.Lines), grouped(done.Written), what, grouped(done.Known), grouped(done.Rejected))
+	in.call.print("%s lines: %s %s, %s of an earlier run, %s rejected", grouped(done.Lines), grouped(done.Written), in.options.Kind, grouped(done.Known), grouped(done.Rejected))
 	if err != nil {
 		return fmt.Errorf("import %s, after line %d: %w", in.name, done.Lines, err)
 	}
@@ -298,16 +278,23 @@ func (in *importing) end(ctx context.Context, running *engine.Running) error {
 	return err
 }
 
-// wrote notes a batch that is in the logs. Without a record the import goes on:
+// wrote notes batches that are in the logs. Without a record the import goes on:
 // it cannot be undone then.
-func (in *importing) wrote(b store.ImportedBatch) error {
+func (in *importing) wrote(batches []store.ImportedBatch) error {
+	for i := range batches {
+		in.wroteOne(batches[i])
+	}
+	return nil
+}
+
+func (in *importing) wroteOne(b store.ImportedBatch) {
 	if b.Items > 0 {
 		in.batches = append(in.batches, b)
 	} else {
 		in.earlier = append(in.earlier, b)
 	}
 	if in.users || in.unrecorded {
-		return nil
+		return
 	}
 	var err error
 	if in.record == nil {
@@ -327,7 +314,6 @@ func (in *importing) wrote(b store.ImportedBatch) error {
 		in.unrecorded = true
 		fmt.Fprintf(in.call.main.Stderr, "import %s: it cannot be undone later: note what it writes: %v\n", in.name, err)
 	}
-	return nil
 }
 
 // where says how far an import has come, how fast, and how long it may take.

@@ -7,14 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"sluice"
 	"sluice/engine"
-	"sluice/flow"
 	"sluice/ingest"
+	"sluice/ops/imports"
 	"sluice/store"
 )
 
@@ -129,7 +131,7 @@ func (c *call) importUndo(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	left, err := unstored(ctx, running, batches)
+	left, err := imports.Unstored(ctx, running.Store, running.Config.Partitions, batches)
 	if err == nil && left > 0 {
 		err = fmt.Errorf("%s events of it are still to be stored; undo it when they are", grouped(left))
 	}
@@ -137,7 +139,8 @@ func (c *call) importUndo(ctx context.Context, name string) error {
 		err = c.undoBatches(ctx, running, batches)
 	}
 	if err == nil && c.given.has("yes") {
-		err = forgetSources(ctx, engine.LogsOf(running.Redis, running.Config), sources)
+		// An import that was broken off begins anew.
+		err = ingest.Forget(ctx, engine.LogsOf(running.Redis, running.Config), slices.Collect(maps.Keys(sources))...)
 	}
 	if err != nil {
 		return fmt.Errorf("import undo %s: %w", name, err)
@@ -154,8 +157,7 @@ func (c *call) importUndo(ctx context.Context, name string) error {
 // undoBatches counts, or with --yes removes. A repeat goes on.
 func (c *call) undoBatches(ctx context.Context, running *engine.Running, batches []store.ImportedBatch) error {
 	kept, now := engine.Retention(running.Config), c.clockOf(ctx, running.Redis).Now()
-	hours, _ := ingest.Cutoff(kept.SeriesHours, now)
-	days, _ := ingest.Cutoff(kept.SeriesDays, now)
+	hours, days := imports.SeriesFrom(&kept, now)
 	progress, rows := c.progress(), 0
 	for i := range batches {
 		var n int
@@ -177,17 +179,5 @@ func (c *call) undoBatches(ctx context.Context, running *engine.Running, batches
 	}
 	c.print("%s events removed, also from the series", grouped(int64(rows)))
 	c.print("what stays: suppressions, openings and clicks of mails, ways of journeys, counts of profiles that came of them; dead letters; what backups have")
-	return nil
-}
-
-// forgetSources makes an import that was broken off begin anew.
-func forgetSources(ctx context.Context, logs []*flow.Log, sources map[string]bool) error {
-	for source := range sources {
-		for _, log := range logs {
-			if err := log.Forget(ctx, source); err != nil {
-				return err
-			}
-		}
-	}
 	return nil
 }

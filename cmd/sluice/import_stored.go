@@ -8,8 +8,7 @@ import (
 
 	"sluice"
 	"sluice/engine"
-	"sluice/ingest"
-	"sluice/store"
+	"sluice/ops/imports"
 )
 
 // Bounds of waiting for the store behind an import.
@@ -28,7 +27,7 @@ func (in *importing) awaitStored(ctx context.Context, running *engine.Running) e
 	progress := in.call.progress()
 	last, moved := int64(-1), time.Now()
 	for {
-		left, err := unstored(ctx, running, written)
+		left, err := imports.Unstored(ctx, running.Store, running.Config.Partitions, written)
 		if err != nil {
 			in.call.print("all of it is in Redis, safely; whether it is stored cannot be told: %v", err)
 			return nil
@@ -52,24 +51,6 @@ func (in *importing) awaitStored(ctx context.Context, running *engine.Running) e
 			return nil // what is interrupted is only the waiting
 		}
 	}
-}
-
-// unstored counts the items of batches that the store has not reached.
-func unstored(ctx context.Context, running *engine.Running, batches []store.ImportedBatch) (left int64, err error) {
-	partitions := make([]int, running.Config.Partitions)
-	for p := range partitions {
-		partitions[p] = p
-	}
-	cursors, err := running.Store.Cursors(ctx, ingest.StoreRole, partitions)
-	if err != nil {
-		return 0, err
-	}
-	for i := range batches {
-		if cursors[batches[i].Partition].Before(batches[i].Position) {
-			left += max(batches[i].Items, 1)
-		}
-	}
-	return left, nil
 }
 
 // tellStored says how many of the events that this run wrote are new.

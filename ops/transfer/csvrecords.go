@@ -21,7 +21,7 @@ const maxRecordBytes = 4 << 20
 // when they are whole. So the lines of what is no record are known, and each
 // is refused by its number.
 type csvRecords struct {
-	in        *bufio.Reader
+	in        *lineSource
 	delimiter []byte
 
 	number  int64  // of the last line read
@@ -55,9 +55,13 @@ func (c *csvRecords) next() (store.Line, error) {
 	}
 	tooLarge := c.quoted // an earlier record was, and its quote is still open
 	c.buf = c.buf[:0]
-	first := c.number + 1
+	first, taken, quoteAt := c.number+1, c.in.taken, c.quoteAt
 	for {
 		whole, err := c.line()
+		if err == io.EOF && c.in.more { // what was read is left for the next part
+			c.number, c.in.taken, c.quoted, c.quoteAt = first-1, taken, tooLarge, quoteAt
+			return store.Line{}, io.EOF
+		}
 		if err != nil && (err != io.EOF || len(c.buf) == 0) {
 			return store.Line{}, err
 		}
@@ -79,7 +83,7 @@ func (c *csvRecords) next() (store.Line, error) {
 		case c.quoted:
 			continue
 		case len(bytes.TrimRight(c.buf, "\r\n")) == 0:
-			c.buf, first = c.buf[:0], c.number+1
+			c.buf, first, taken = c.buf[:0], c.number+1, c.in.taken
 			continue
 		}
 		c.unread = c.buf
@@ -98,10 +102,11 @@ func (c *csvRecords) behindQuote() error {
 // line appends the next line to buf, and notes whether it ends within a quote.
 // whole is false of a line that is too large, of which the beginning is kept.
 func (c *csvRecords) line() (whole bool, err error) {
-	begin := len(c.buf)
+	begin, size := len(c.buf), 0
 	whole = true
 	for {
 		piece, err := c.in.ReadSlice('\n')
+		size += len(piece)
 		if room := maxRecordBytes - (len(c.buf) - begin); len(piece) > room {
 			whole, piece = false, piece[:max(room, 0)]
 		}
@@ -109,11 +114,12 @@ func (c *csvRecords) line() (whole bool, err error) {
 		if err == bufio.ErrBufferFull {
 			continue
 		}
-		if err != nil && (err != io.EOF || len(c.buf) == begin) {
+		if err != nil && (err != io.EOF || len(c.buf) == begin) || c.in.cutOff(err, !whole) {
 			return whole, err
 		}
 		break
 	}
+	c.in.taken += int64(size)
 	c.number++
 	if n := len(c.buf); c.buf[n-1] != '\n' {
 		c.buf = append(c.buf, '\n')

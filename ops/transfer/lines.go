@@ -37,25 +37,85 @@ type LineOptions struct {
 	// what its cells are parted by; what it is not, is read as lines of any form.
 	Header func(first string) (delimiter rune, ok bool)
 
-	Columns map[string]string // names of columns and members that are made others
+	// Columns are names of columns and members that are made others; what becomes the
+	// empty name is left out.
+	Columns map[string]string
+
+	// From is where others have read up to, of a file that is read in parts. The part
+	// begins behind what they have taken (Taken).
+	From LineState
+
+	// More: the file goes on behind this part. What is no whole line or record at its
+	// end is left unread, for the next part.
+	More bool
 
 	// Cell appends a cell of a CSV as JSON; nil: as a text.
 	Cell func(dst []byte, column, cell string) []byte
 }
+
+// LineState is where reading a file stands behind a line, so that another process can
+// read on. The zero value is the beginning of a file.
+type LineState struct {
+	Format    Format   `json:"format,omitempty"`
+	Delimiter rune     `json:"delimiter,omitempty"` // of a CSV
+	Header    []string `json:"header,omitempty"`    // of a CSV, as the file has it
+	Line      int64    `json:"line,omitempty"`      // the number of the last line
+	QuoteAt   int64    `json:"quote_at,omitempty"`  // the line with a quote that is not closed, which was rejected
+	Inside    bool     `json:"inside,omitempty"`    // of a line that was too long: its rest is passed over
+}
+
+// ErrUnfinished says that a part of a file ends before its header does.
+var ErrUnfinished = errors.New("the first line is not whole")
 
 // LineReader reads a file line by line: NDJSON or CSV, packed with
 // gzip or zstd or not; what it is is told by its content. A record of a CSV
 // becomes a JSON object; empty cells are left out.
 type LineReader struct {
 	options LineOptions
-	in      *bufio.Reader
+	in      *lineSource
 	done    func()
 	number  int64 // of the last line read
 
 	csv     *csv.Reader // nil: NDJSON
 	records *csvRecords
 	header  []string
+	columns []string // the header as the file has it
 	buf     []byte
+}
+
+// lineSource is what lines are read of, and how much of it they took.
+type lineSource struct {
+	*bufio.Reader
+	more   bool
+	taken  int64 // bytes, of whole lines
+	inside bool  // of a line that was too long
+}
+
+// passOver leaves out the rest of a line that was too long.
+func (s *lineSource) passOver() error {
+	for s.inside {
+		piece, err := s.ReadSlice('\n')
+		s.taken += int64(len(piece))
+		switch {
+		case err == nil:
+			s.inside = false
+		case err == io.EOF:
+			return nil
+		case err != bufio.ErrBufferFull:
+			return err
+		}
+	}
+	return nil
+}
+
+// cutOff says of a line that the part of a file has not to its end: whether it was too long,
+// so that it is taken. Else it is left for the next part.
+func (s *lineSource) cutOff(err error, tooLong bool) (left bool) {
+	if err != io.EOF || !s.more {
+		return false
+	}
+	s.inside = tooLong
+	return !tooLong
 }
 
 // NewLineReader begins to read. The caller closes it.
@@ -71,7 +131,43 @@ func NewLineReader(file io.Reader, options LineOptions) (*LineReader, error) {
 // Close ends reading.
 func (r *LineReader) Close() { r.done() }
 
+// Taken returns how many bytes the lines had that Next has returned, with what lies
+// between them: the next part of the file begins there. The file must not be packed.
+func (r *LineReader) Taken() int64 { return r.in.taken }
+
+// State returns where reading stands when Next has returned io.EOF.
+func (r *LineReader) State() LineState {
+	s := LineState{Format: NDJSON, Line: r.number, Inside: r.in.inside}
+	if r.csv != nil {
+		s.Format, s.Delimiter, s.Header, s.Line = CSV, r.options.Delimiter, r.columns, r.records.number
+		if r.records.quoted {
+			s.QuoteAt = r.records.quoteAt
+		}
+	}
+	return s
+}
+
+// goOn begins behind what others have read.
+func (r *LineReader) goOn(file io.Reader) error {
+	from := &r.options.From
+	r.in = &lineSource{Reader: bufio.NewReaderSize(file, lineBufferBytes), more: r.options.More, inside: from.Inside}
+	r.number = from.Line
+	if from.Format == CSV {
+		r.options.Delimiter = from.Delimiter
+		r.records = r.newRecords()
+		r.records.number, r.records.quoted, r.records.quoteAt = from.Line, from.QuoteAt > 0, from.QuoteAt
+		r.readCSV()
+		if err := r.nameColumns(slices.Clone(from.Header)); err != nil {
+			return err
+		}
+	}
+	return r.in.passOver()
+}
+
 func (r *LineReader) open(file io.Reader) error {
+	if r.options.From.Format != "" {
+		return r.goOn(file)
+	}
 	in := bufio.NewReaderSize(file, lineBufferBytes)
 	magic, err := in.Peek(4)
 	if err != nil && err != io.EOF {
@@ -92,10 +188,14 @@ func (r *LineReader) open(file io.Reader) error {
 		r.done = z.Close
 		in = bufio.NewReaderSize(z, lineBufferBytes)
 	}
+	r.in = &lineSource{Reader: in, more: r.options.More}
 	if mark, err := in.Peek(3); err == nil && string(mark) == "\uFEFF" {
 		_, _ = in.Discard(len(mark)) // they are in the buffer
+		r.in.taken += int64(len(mark))
 	}
-	r.in = in
+	if head, err := in.Peek(headBytes); err == io.EOF && r.options.More && !bytes.Contains(bytes.TrimLeft(head, " \t\r\n"), []byte{'\n'}) {
+		return ErrUnfinished // by its first line the form is told
+	}
 	format, err := r.format()
 	if err != nil || format == NDJSON {
 		return err
@@ -140,9 +240,12 @@ func (r *LineReader) openCSV() error {
 		first, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte{'\n'})
 		r.options.Delimiter = detectDelimiter(first)
 	}
-	r.records = &csvRecords{in: r.in, delimiter: []byte(string(r.options.Delimiter))}
+	r.records = r.newRecords()
 	r.readCSV()
 	line, err := r.records.next()
+	if err == io.EOF && r.options.More {
+		return ErrUnfinished
+	}
 	if err == io.EOF {
 		return nil
 	}
@@ -157,8 +260,18 @@ func (r *LineReader) openCSV() error {
 		return fmt.Errorf("its header: %w", err)
 	}
 	for i, name := range header {
-		header[i] = strings.TrimSpace(name)
+		header[i] = strings.Clone(strings.TrimSpace(name))
 	}
+	return r.nameColumns(slices.Clone(header))
+}
+
+func (r *LineReader) newRecords() *csvRecords {
+	return &csvRecords{in: r.in, delimiter: []byte(string(r.options.Delimiter))}
+}
+
+// nameColumns says what the columns of a CSV become.
+func (r *LineReader) nameColumns(header []string) error {
+	r.columns = header
 	for _, from := range slices.Sorted(maps.Keys(r.options.Columns)) {
 		if !slices.Contains(header, from) {
 			return fmt.Errorf("there is no column %q to be taken for %s; there are %s", from, r.options.Columns[from], strings.Join(header, ", "))
@@ -168,7 +281,7 @@ func (r *LineReader) openCSV() error {
 		if to, ok := r.options.Columns[name]; ok {
 			name = to
 		}
-		r.header = append(r.header, strings.Clone(name))
+		r.header = append(r.header, name)
 	}
 	return nil
 }
@@ -211,9 +324,10 @@ func (r *LineReader) next() (store.Line, error) {
 // line reads a line of an NDJSON. Of one that is too long the beginning is kept.
 func (r *LineReader) line() (store.Line, error) {
 	r.buf = r.buf[:0]
-	tooLong := false
+	tooLong, size := false, 0
 	for {
 		piece, err := r.in.ReadSlice('\n')
+		size += len(piece)
 		if room := sluice.MaxElementBytes + len("\r\n") - len(r.buf); len(piece) > room {
 			tooLong, piece = true, piece[:max(room, 0)]
 		}
@@ -224,6 +338,10 @@ func (r *LineReader) line() (store.Line, error) {
 		if err != nil && (err != io.EOF || len(r.buf) == 0) {
 			return store.Line{}, err
 		}
+		if r.in.cutOff(err, tooLong) {
+			return store.Line{}, io.EOF
+		}
+		r.in.taken += int64(size)
 		r.number++
 		line := store.Line{Number: r.number, Text: string(r.buf)}
 		if tooLong {
@@ -241,6 +359,9 @@ func (r *LineReader) rename(text string) string {
 		name := m.Key
 		if to, ok := r.options.Columns[name]; ok {
 			name = to
+		}
+		if name == "" && m.Key != "" {
+			continue
 		}
 		if len(b) > 1 {
 			b = append(b, ',')
