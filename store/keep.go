@@ -121,6 +121,11 @@ type KeepStore interface {
 	// on; empty: none is left.
 	DeleteLinks(ctx context.Context, afterHash string, beforeMillis int64) (deleted int, next string, err error)
 
+	// OldImports returns the ids of imports that were not changed since a moment, the
+	// oldest first; DropImport removes one.
+	OldImports(ctx context.Context, beforeMillis int64, limit int) ([]string, error)
+	DropImport(ctx context.Context, id string) error
+
 	// Erased removes names that were not written again since a moment.
 	Erased(ctx context.Context, names []Erasure, beforeMillis int64) error
 

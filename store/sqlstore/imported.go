@@ -25,19 +25,24 @@ func (s *Store) CountImported(ctx context.Context, b store.ImportedBatch) (n int
 // RemoveImported implements store.ImportStore.
 func (s *Store) RemoveImported(ctx context.Context, b store.ImportedBatch, hoursFromMillis, daysFromMillis int64) (removed int, err error) {
 	err = s.write(ctx, func(tx *txn) error {
-		counts, err := tx.importedCounts(ctx, b)
-		if err != nil || len(counts) == 0 {
-			return err
-		}
-		if removed, err = tx.changed(ctx, "imported_delete", s.ofImport(b)...); err != nil {
-			return err
-		}
-		if removed != len(counts) {
-			return fmt.Errorf("%w: %d events were read and %d deleted", sluice.ErrConflict, len(counts), removed)
-		}
-		return tx.takeCounts(ctx, counts, [...]int64{hoursFromMillis, daysFromMillis})
+		removed, err = tx.removeImported(ctx, b, hoursFromMillis, daysFromMillis)
+		return err
 	})
 	return removed, s.failed(err, "remove imported events of")
+}
+
+func (t *txn) removeImported(ctx context.Context, b store.ImportedBatch, hoursFromMillis, daysFromMillis int64) (removed int, err error) {
+	counts, err := t.importedCounts(ctx, b)
+	if err != nil || len(counts) == 0 {
+		return 0, err
+	}
+	if removed, err = t.changed(ctx, "imported_delete", t.store.ofImport(b)...); err != nil {
+		return 0, err
+	}
+	if removed != len(counts) {
+		return 0, fmt.Errorf("%w: %d events were read and %d deleted", sluice.ErrConflict, len(counts), removed)
+	}
+	return removed, t.takeCounts(ctx, counts, [...]int64{hoursFromMillis, daysFromMillis})
 }
 
 // importedCounts returns what takes each event of a batch out of the series.

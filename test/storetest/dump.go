@@ -285,4 +285,5 @@ func (f *fixture) fillJourneys(t *testing.T) {
 	must(t, err)
 	f.fillWebhooks(t)
 	f.fillGroups(t)
+	f.fillImports(t)
 }

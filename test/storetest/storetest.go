@@ -175,6 +175,7 @@ var suite = []struct {
 	{"DumpAndRestore", testDump},
 	{"EventDays", testEventDays},
 	{"Imported", testImported},
+	{"FileImports", testFileImports},
 	{"Quarters", testQuarters},
 	{"DeleteEvents", testDeleteEvents},
 	{"ForgetAddresses", testForgetAddresses},

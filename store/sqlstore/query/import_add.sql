@@ -1,0 +1,1 @@
+INSERT INTO imports (id, name, options, size, account, state, next_offset, lines_read, taken, refused, removed, reader, claim, last_piece, created, updated, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

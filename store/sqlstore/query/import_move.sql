@@ -1,0 +1,1 @@
+UPDATE imports SET next_offset = ?, lines_read = lines_read + ?, taken = taken + ?, refused = refused + ?, reader = ?, claim = '', last_piece = ?, updated = ? WHERE id = ? AND state = 'open' AND next_offset = ? AND claim = ?

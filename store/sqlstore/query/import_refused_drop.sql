@@ -1,0 +1,1 @@
+DELETE FROM import_refused WHERE import_id = ?

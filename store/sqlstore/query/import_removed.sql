@@ -1,0 +1,1 @@
+UPDATE imports SET removed = removed + ?, updated = ? WHERE id = ?

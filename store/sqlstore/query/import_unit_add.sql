@@ -1,0 +1,1 @@
+INSERT INTO import_units (import_id, id, batches) VALUES (?, ?, ?)

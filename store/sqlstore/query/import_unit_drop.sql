@@ -1,0 +1,1 @@
+DELETE FROM import_units WHERE import_id = ? AND id = ?

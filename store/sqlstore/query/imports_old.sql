@@ -1,0 +1,1 @@
+SELECT id FROM imports WHERE updated < ? ORDER BY id LIMIT ?
