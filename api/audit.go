@@ -54,6 +54,9 @@ var auditViews = map[string]func(*request) (any, error){
 	sendingPath + "/pause":  (*request).showSending,
 	sendingPath + "/resume": (*request).showSending,
 
+	importPath + "/finish": (*request).viewImport,
+	importPath + "/undo":   (*request).viewImport,
+
 	deadLetterPath: (*request).viewDead,
 }
 

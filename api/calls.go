@@ -75,6 +75,14 @@ var calls = []call{
 	{"PUT", groupPath, key.GroupsWrite, "", (*request).putGroup, noHarm},
 	{"DELETE", groupPath, key.GroupsWrite, anyQuery, (*request).dropGroup, noHarm},
 
+	{"GET", importsPath, key.ImportsRead, "before limit", (*request).listImports, ""},
+	{"POST", importsPath, key.ImportsWrite, "", (*request).addImport, "look whether it was begun, by GET"},
+	{"POST", importsPath + "/preview", key.ImportsRead, "", (*request).previewImport, ""},
+	{"GET", importPath, key.ImportsRead, "", (*request).getImport, ""},
+	{"GET", importPath + "/events", key.ImportsRead, "", (*request).countImport, ""},
+	{"POST", importPath + "/finish", key.ImportsWrite, "", (*request).finishImport, noHarm},
+	{"POST", importPath + "/undo", key.ImportsWrite, "", (*request).undoImport, noHarm},
+
 	{"GET", webhooksPath, key.WebhooksRead, "", (*request).listWebhooks, ""},
 	{"POST", webhooksPath, key.WebhooksWrite, "", (*request).addWebhook, ""},
 	{"GET", webhookPath, key.WebhooksRead, "", (*request).getWebhook, ""},

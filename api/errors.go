@@ -10,6 +10,7 @@ import (
 	"sluice/journey/desk"
 	"sluice/journey/plan"
 	"sluice/mail"
+	"sluice/store"
 	"sluice/user/profile"
 )
 
@@ -34,6 +35,8 @@ type errorDetail struct {
 	RequestID string      `json:"request_id,omitempty"`
 
 	Problems []plan.Problem `json:"problems,omitempty"` // of a journey
+
+	NextOffset *int64 `json:"next_offset,omitempty"` // of an import: where it goes on
 }
 
 // statusOf is the frontier between the domain's codes and HTTP's.
@@ -86,6 +89,9 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	body := errorBody{s.brazeMessage(w, r, e), detail(e, idOf(w)), nil}
 	if refused, ok := errors.AsType[*desk.Refused](err); ok {
 		body.Error.Problems = refused.Problems
+	}
+	if other, ok := errors.AsType[*store.OtherOffset](err); ok {
+		body.Error.NextOffset = &other.Want
 	}
 	s.writeJSON(w, status, body)
 }

@@ -24,8 +24,18 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request, p key.Permissi
 	return who, err
 }
 
-// allowed returns who sent a request, if that key has a permission.
+// allowed returns who sent a request, if that key has a permission. What a session changes
+// is noted.
 func (s *Server) allowed(w http.ResponseWriter, r *http.Request, p key.Permission) (key.Identity, error) {
+	who, err := s.permitted(w, r, p)
+	if err != nil {
+		return who, err
+	}
+	return who, s.noteChange(w, r, p)
+}
+
+// permitted is allowed for what is a part of a change that was noted.
+func (s *Server) permitted(w http.ResponseWriter, r *http.Request, p key.Permission) (key.Identity, error) {
 	who, err := s.identify(w, r)
 	if err != nil {
 		return who, err
@@ -36,7 +46,7 @@ func (s *Server) allowed(w http.ResponseWriter, r *http.Request, p key.Permissio
 	if !who.May(p) {
 		return who, refusal(sluice.CodeForbidden, lacks(w), p)
 	}
-	return who, s.noteChange(w, r, p)
+	return who, nil
 }
 
 // lacks says of a key, or of an account, that it may not do what is asked.

@@ -72,6 +72,7 @@ type Services struct {
 	Mailboxes    Mailboxes // the built-in ones of this process
 	Tracks       bool      // mail is tracked, unless it says otherwise
 
+	Imports  Imports          // files of events and users
 	Groups   store.GroupStore // subscription groups that have a name
 	Settings Settings         // nil: they are not known
 

@@ -112,6 +112,7 @@ type Server struct {
 	simulations chan struct{}
 	domainSlots chan struct{}
 	tests       chan struct{} // of webhooks
+	pieces      chan struct{} // of imports
 	streams     chan struct{}
 	searches    chan struct{}
 	looks       chan struct{} // for people
@@ -141,6 +142,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s.previews = make(chan struct{}, parallelPreviews)
 	s.domainSlots = make(chan struct{}, parallelDomains)
 	s.tests = make(chan struct{}, parallelTests)
+	s.pieces = make(chan struct{}, parallelPieces)
 	s.streams = make(chan struct{}, maxStreams)
 	s.searches = make(chan struct{}, parallelSearches)
 	s.looks = make(chan struct{}, parallelPeople)
@@ -185,6 +187,7 @@ func (s *Server) routes() []route {
 		{get, streamPath, s.stream},
 		{get, livePath, s.live},
 		{post, countersPath, s.counters},
+		{post, importPath + "/pieces", s.importPiece},
 		{post, messagesPath, s.messages},
 		{post, journeyPath + "/enter", s.enterJourney},
 		{get, pingPath, s.ping},

@@ -436,6 +436,7 @@ func (e *core) services() *api.Services {
 		Suppressions: &suppress.Service{Store: e.store, List: e.suppressions.List, Clock: e.clock},
 		Submitter:    e.sending.intake, Canceller: e.sending.canceller, Decider: e.sending.decider, Operator: e.sending.operator,
 		Applied: (&ingest.Applied{Store: e.store, Users: e.store, Logs: e.logs}).Await,
+		Imports: e.imports(),
 		Groups:  e.store, Webhooks: e.hooks, Feed: e.feed, DeadLetters: e.store, Replay: e.replay,
 		Settings: e.config,
 		Finder:   e.store, Timeline: &timeline.Reader{Events: e.store, Sends: e.store, Suppressions: e.store, Places: e.desk().PlacesOf, Partitions: e.config.Partitions},

@@ -378,7 +378,8 @@ func (e *core) loader() *run.Loader {
 // keeper returns what makes the days of events and removes what is too old.
 func (e *core) keeper() *retention.Keeper {
 	return &retention.Keeper{Store: e.store, Leases: e.leases, Clock: e.clock, OtherClock: e.redis.TimeMillis, Log: e.log, Retention: Retention(e.config), AddressDays: e.config.Track.KeepAddressesDays,
-		Erasure: &erasure.Eraser{Store: e.store, Log: e.log, Cancel: e.cancelSends, TakeOut: e.takeOut, Settled: (&ingest.Applied{Store: e.store, Users: e.store, Logs: e.logs}).All}}
+		ForgetImport: e.forgetImport,
+		Erasure:      &erasure.Eraser{Store: e.store, Log: e.log, Cancel: e.cancelSends, TakeOut: e.takeOut, Settled: (&ingest.Applied{Store: e.store, Users: e.store, Logs: e.logs}).All}}
 }
 
 // cancelSends stops sends of who is erased. The keeper is made, and makes days,

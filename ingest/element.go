@@ -171,6 +171,16 @@ func fieldOf(key string) (place, uint8) {
 	return 0, 0
 }
 
+// FieldOf returns which field of an event an element's member is, by the name that the
+// field has in what is exported; empty: it is a property.
+func FieldOf(key string) string {
+	p, rank := fieldOf(key)
+	if rank == 0 {
+		return ""
+	}
+	return [...]string{placeName: "name", placeTime: "time", placeEmail: "email", placeApp: "app_id", placeUser: "user_id", placeMessage: "message_id"}[p]
+}
+
 // usable reports whether a value can be what the place wants; what cannot (an
 // object called "message") is not taken. A time of the wrong type is taken,
 // and refused later: the time of taking must not silently stand for it.

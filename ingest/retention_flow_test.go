@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -514,6 +515,37 @@ func TestKeeperKeepsTheMonth(t *testing.T) {
 		b.must(err)
 		if len(rows) != 2 || rows[0].Name != users.MonthIn || rows[1].Name != users.MonthOut {
 			b.Errorf("of the days are left %+v", rows)
+		}
+	})
+}
+
+// Imports by HTTP are forgotten by the logs, and then removed, 90 days after their last
+// change.
+func TestImportsAreDropped(t *testing.T) {
+	onEach(t, func(b *bed) {
+		k := newKept(b, ingest.Retention{})
+		var forgotten []string
+		fail := errors.New("redis is away")
+		k.keeper.ForgetImport = func(_ context.Context, id string) error {
+			forgotten = append(forgotten, id)
+			return fail
+		}
+		for id, days := range map[string]int{"old": 91, "young": 89} {
+			at := k.clock.Now().AddDate(0, 0, -days).UnixMilli()
+			b.must(k.store.AddImport(b.Context(), store.FileImport{ID: id, State: store.ImportOpen, CreatedMillis: at, UpdatedMillis: at}))
+		}
+		left := func() int {
+			all, err := k.store.FileImports(b.Context(), "", 10)
+			b.must(err)
+			return len(all)
+		}
+		if err := k.keeper.Pass(b.Context()); !errors.Is(err, fail) || left() != 2 {
+			b.Errorf("while redis is away: %v, %d imports", err, left())
+		}
+		fail = nil
+		k.pass()
+		if left() != 1 || !slices.Equal(forgotten, []string{"old", "old"}) {
+			b.Errorf("%d imports, forgotten %v", left(), forgotten)
 		}
 	})
 }

@@ -119,6 +119,9 @@ const (
 	WebhooksRead  Permission = "webhooks:read"
 	WebhooksWrite Permission = "webhooks:write"
 	EventsRead    Permission = "events:read"
+
+	ImportsRead  Permission = "imports:read"
+	ImportsWrite Permission = "imports:write"
 )
 
 // The permissions of calls of Braze's REST API, by the names that its users
@@ -161,6 +164,8 @@ var Permissions = []struct {
 	{EventsWrite, "post events to /v1/events"},
 	{ConsentWrite, "with events:write: have `subscribed` lift what held mail back, and `complained` stop transactional mail too"},
 	{CountersWrite, "post counters to /v1/counters"},
+	{ImportsRead, "read /v1/imports, and see what a file would become"},
+	{ImportsWrite, "import files of events, whose consent counts, and of users; undo imports"},
 	{SeriesRead, "read /v1/series and /v1/reactions"},
 	{SegmentsRead, "read /v1/segments, who is in them, and what explains it: values of users"},
 	{SegmentsWrite, "make, change and archive segments"},

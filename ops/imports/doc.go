@@ -1,3 +1,3 @@
-// Package imports has what the command and the API share of importing files: how lines
-// become events, and what is still to be stored.
+// Package imports brings files of events and users in, for the command and the API: how
+// lines become events, what is still to be stored, and imports whose file comes in pieces.
 package imports

@@ -75,6 +75,9 @@ type Keeper struct {
 	// OtherClock returns the main Redis's time, in milliseconds since 1970.
 	OtherClock func(ctx context.Context) (millis int64, err error)
 
+	// ForgetImport makes the logs forget an import whose file came in pieces.
+	ForgetImport func(ctx context.Context, id string) error
+
 	// Erasure takes deleted users out of everything that is kept.
 	Erasure *erasure.Eraser
 
@@ -172,13 +175,41 @@ func (k *Keeper) Pass(ctx context.Context) error {
 		errs = append(errs, k.deleteEvents(ctx, kind, now))
 	}
 	errs = append(errs, k.forgetAddresses(ctx, now), k.deleteSeries(ctx, false, k.Retention.SeriesHours, now), k.deleteSeries(ctx, true, k.Retention.SeriesDays, now),
-		k.deleteReactions(ctx, now), k.deleteDead(ctx, now), k.deleteSoftBounces(ctx, now), k.deleteSends(ctx, now), k.deleteLinks(ctx, now), k.deleteContexts(ctx, now), k.dropEnded(ctx, now), k.Erasure.Pass(ctx, now), k.dropOrphans(ctx, now))
+		k.deleteReactions(ctx, now), k.deleteDead(ctx, now), k.deleteSoftBounces(ctx, now), k.deleteSends(ctx, now), k.deleteLinks(ctx, now), k.deleteContexts(ctx, now), k.dropImports(ctx, now), k.dropEnded(ctx, now), k.Erasure.Pass(ctx, now), k.dropOrphans(ctx, now))
 	return errors.Join(errs...)
 }
 
 // dropEnded removes sessions that have ended, and the audit log of long ago.
 func (k *Keeper) dropEnded(ctx context.Context, now time.Time) error {
 	return k.Store.DropEnded(ctx, now.UnixMilli(), sluice.NewUUID(now.AddDate(0, 0, -auditDays)))
+}
+
+// importDays is how long an import by HTTP is kept after its last change: until then it
+// goes on, and is undone.
+const importDays = 90
+
+// importsAtOnce bounds how many ids of imports are read at once.
+const importsAtOnce = 100
+
+// dropImports removes imports of long ago. The logs forget one before its row goes: nothing
+// else names it.
+func (k *Keeper) dropImports(ctx context.Context, now time.Time) error {
+	return k.whileMore("imports", func() (dropped int, more bool, err error) {
+		old, err := k.Store.OldImports(ctx, now.AddDate(0, 0, -importDays).UnixMilli(), importsAtOnce)
+		for _, id := range old {
+			if err == nil {
+				err = k.ForgetImport(ctx, id)
+			}
+			if err == nil {
+				err = k.Store.DropImport(ctx, id)
+			}
+			if err != nil {
+				return dropped, false, err
+			}
+			dropped++
+		}
+		return dropped, len(old) == importsAtOnce, err
+	})
 }
 
 func (k *Keeper) dropDays(ctx context.Context, now time.Time) error {

@@ -56,13 +56,14 @@ func New(document []byte) (*Checker, error) {
 var parameter = regexp.MustCompile(`\\\{[^}]*\\\}`)
 
 // find returns the operation that answers a request, or the status of the
-// refusal if there is none. The library's routers take /a/ for /a.
+// refusal if there is none. The library's routers take /a/ for /a. A path without
+// parameters comes before those that have some (OpenAPI 3.1, 4.8.8.2).
 func (c *Checker) find(method, path string) (*routers.Route, int) {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
 	for template, pattern := range c.paths {
-		if !pattern.MatchString(path) {
+		if !pattern.MatchString(path) || template != path && c.Document.Paths.Value(path) != nil {
 			continue
 		}
 		item := c.Document.Paths.Value(template)

@@ -2,6 +2,8 @@ package profile
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -410,6 +412,9 @@ func IsStandard(name string) bool {
 	_, ok := standard[name]
 	return ok
 }
+
+// StandardFields returns the names of the standard attributes, in their order.
+func StandardFields() []string { return slices.Sorted(maps.Keys(standard)) }
 
 // IsTextField reports whether the values of a standard attribute are texts.
 func IsTextField(name string) bool {

@@ -56,6 +56,170 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/imports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List imports
+         * @description Imports by this call and of the dashboard, the newest first, until 90 days after their last change. Those of the command `sluice import` are not among them.
+         *
+         *     Permission: `imports:read`.
+         */
+        get: operations["listImports"];
+        put?: never;
+        /**
+         * Begin an import
+         * @description The server keeps no file: its content is sent in pieces to `/v1/imports/{id}/pieces`, and `finish` ends it. docs/operate.md, "Importing by HTTP", has a script. Events count for no profile, their consent counts, and each needs a time: as of `sluice import`. An event without an id gets the one that the command would give it, so a file may be imported twice, by either.
+         *
+         *     Permission: `imports:write`.
+         */
+        post: operations["addImport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * What a file would become
+         * @description Reads the beginning of a file as an import would, and changes nothing. If no `columns` are given, they are found out by their names.
+         *
+         *     Permission: `imports:read`.
+         */
+        post: operations["previewImport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * An import
+         * @description How far it is.
+         *
+         *     Permission: `imports:read`.
+         */
+        get: operations["getImport"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count the events of an import
+         * @description How many events are in the database that it has put there, which undoing it removes. The others of those that are stored had been there before.
+         *
+         *     Permission: `imports:read`.
+         */
+        get: operations["countImport"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}/pieces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a piece of a file
+         * @description The bytes of the file from `offset` on: 64 KiB at least, unless it is the end of the file, and 9 MiB at most. Answered 200 when all of its lines are durable. A piece need not end with a line: what is behind its last whole line or record is not taken, and the next piece begins there (`next_offset`).
+         *
+         *     A repeat does no harm. A piece at another offset is answered 409 with the offset that is wanted, in `error.next_offset`: so whoever sends goes on after a lost connection. Where a piece was sent and not answered, the same bytes are wanted again; if the file has another content there by now, that is refused.
+         *
+         *     A Content-Encoding of gzip or zstd is that of the piece, not of the file.
+         *
+         *     Permission: `imports:write`.
+         */
+        post: operations["postImportPiece"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}/finish": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * End an import
+         * @description Possible when all of the file was taken. A repeat does no harm.
+         *
+         *     Permission: `imports:write`.
+         */
+        post: operations["finishImport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Undo an import
+         * @description Removes the events that it has put in, also from the series, for ten seconds at most: while `state` is `undoing`, call it again. What else came of the events stays: suppressions, openings and clicks of mails, ways of journeys, dead letters, what backups have. An import of users cannot be undone.
+         *
+         *     Permission: `imports:write`.
+         */
+        post: operations["undoImport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/series": {
         parameters: {
             query?: never;
@@ -3065,6 +3229,209 @@ export interface components {
             /** @enum {string} */
             status?: "on" | "off";
         };
+        /** @description How lines become events, or updates of users: as those of `sluice import`. */
+        ImportOptions: {
+            /**
+             * @description What the lines of the file are.
+             * @enum {string}
+             */
+            kind: "events" | "users";
+            /** @description The app of events that name none. */
+            app_id?: string;
+            /** @description Columns of a CSV, or members of objects, that are taken for others: `{"when": "time"}`. What becomes the empty name is left out. */
+            columns?: {
+                [key: string]: string;
+            };
+            /**
+             * @description Without it the first character tells.
+             * @enum {string}
+             */
+            format?: "" | "ndjson" | "csv";
+            /** @description Between the cells of a CSV: one character, or `tab`. Without it the header tells: comma, semicolon, tab or bar. */
+            delimiter?: string;
+            /** @description The field that has the event's own id, which every line must have. Without it `event_id`, which may be absent. */
+            dedupe?: string;
+            /** @description The file is one of `sluice export events`: events are taken as they are. */
+            exported?: boolean;
+        };
+        ImportWritten: {
+            /** @description Of the file, for people. */
+            name: string;
+            /** @description Of the file, in bytes. It is not packed. */
+            size: number;
+            /**
+             * @description What the lines of the file are.
+             * @enum {string}
+             */
+            kind: "events" | "users";
+            /** @description The app of events that name none. */
+            app_id?: string;
+            /** @description Columns of a CSV, or members of objects, that are taken for others: `{"when": "time"}`. What becomes the empty name is left out. */
+            columns?: {
+                [key: string]: string;
+            };
+            /**
+             * @description Without it the first character tells.
+             * @enum {string}
+             */
+            format?: "" | "ndjson" | "csv";
+            /** @description Between the cells of a CSV: one character, or `tab`. Without it the header tells: comma, semicolon, tab or bar. */
+            delimiter?: string;
+            /** @description The field that has the event's own id, which every line must have. Without it `event_id`, which may be absent. */
+            dedupe?: string;
+            /** @description The file is one of `sluice export events`: events are taken as they are. */
+            exported?: boolean;
+        };
+        ImportPreviewAsked: {
+            /** @description The beginning of the file: at most 65,536 bytes. */
+            text: string;
+            /** @description Of the file, in bytes. Without it the text is all of it. */
+            size?: number;
+            /**
+             * @description What the lines of the file are.
+             * @enum {string}
+             */
+            kind: "events" | "users";
+            /** @description The app of events that name none. */
+            app_id?: string;
+            /** @description Columns of a CSV, or members of objects, that are taken for others: `{"when": "time"}`. What becomes the empty name is left out. */
+            columns?: {
+                [key: string]: string;
+            };
+            /**
+             * @description Without it the first character tells.
+             * @enum {string}
+             */
+            format?: "" | "ndjson" | "csv";
+            /** @description Between the cells of a CSV: one character, or `tab`. Without it the header tells: comma, semicolon, tab or bar. */
+            delimiter?: string;
+            /** @description The field that has the event's own id, which every line must have. Without it `event_id`, which may be absent. */
+            dedupe?: string;
+            /** @description The file is one of `sluice export events`: events are taken as they are. */
+            exported?: boolean;
+        };
+        RefusedLine: {
+            /** @description Its number in the file, from 1. */
+            line: number;
+            reason: string;
+        };
+        Import: {
+            id: string;
+            name: string;
+            /**
+             * @description open: pieces come. done: the file was read to its end. undoing: what it put in is being removed; undo it again to go on.
+             * @enum {string}
+             */
+            state: "open" | "done" | "undoing" | "undone";
+            /** @description The account or key that began it. */
+            by: string;
+            options: components["schemas"]["ImportOptions"];
+            size: number;
+            /** @description Where the next piece begins, in bytes. */
+            next_offset: number;
+            lines: number;
+            /** @description Lines that are durable. */
+            taken: number;
+            refused_count: number;
+            /** @description Events that undoing it has removed. */
+            removed: number;
+            /** Format: date-time */
+            created: string;
+            /** Format: date-time */
+            updated: string;
+            /**
+             * Format: date-time
+             * @description When its file had been read to the end.
+             */
+            ended?: string;
+        };
+        ImportInFull: {
+            id: string;
+            name: string;
+            /**
+             * @description open: pieces come. done: the file was read to its end. undoing: what it put in is being removed; undo it again to go on.
+             * @enum {string}
+             */
+            state: "open" | "done" | "undoing" | "undone";
+            /** @description The account or key that began it. */
+            by: string;
+            options: components["schemas"]["ImportOptions"];
+            size: number;
+            /** @description Where the next piece begins, in bytes. */
+            next_offset: number;
+            lines: number;
+            /** @description Lines that are durable. */
+            taken: number;
+            refused_count: number;
+            /** @description Events that undoing it has removed. */
+            removed: number;
+            /** Format: date-time */
+            created: string;
+            /** Format: date-time */
+            updated: string;
+            /**
+             * Format: date-time
+             * @description When its file had been read to the end.
+             */
+            ended?: string;
+            /** @description Lines that are durable, and not in the database yet. */
+            still_to_be_stored: number;
+            /** @description The first lines that were refused. */
+            refused: components["schemas"]["RefusedLine"][];
+        };
+        ImportColumn: {
+            name: string;
+            /** @description What it is taken for; empty: it is left out. */
+            to: string;
+            /** @description What that is: a field of an event, `property`, a standard attribute, `custom attribute`, `nothing`. */
+            as: string;
+            samples: string[];
+        };
+        /** @description A line as it would be understood: an event, or what is said of a user. */
+        ImportRow: {
+            line: number;
+            event?: string;
+            kind?: string;
+            /** Format: date-time */
+            time?: string;
+            app_id?: string;
+            user_id?: string;
+            email?: string;
+            message_id?: string;
+            event_id?: string;
+            properties?: Record<string, never>;
+            /** @description Who the user is, by what `named_by` says. */
+            user?: string;
+            /** @enum {string} */
+            named_by?: "external_id" | "user_alias" | "email" | "phone";
+            attributes?: Record<string, never>;
+        };
+        ImportPreview: {
+            /** @description As they would be, with what was found out: format, delimiter, and columns if none were given. */
+            options: components["schemas"]["ImportOptions"];
+            columns: components["schemas"]["ImportColumn"][];
+            /** @description What a column may be taken for. */
+            fields: string[];
+            /** @description That were looked at. */
+            lines: number;
+            rows: components["schemas"]["ImportRow"][];
+            refused_count: number;
+            /** @description The first lines that would be refused. */
+            refused: components["schemas"]["RefusedLine"][];
+        };
+        ImportPiece: {
+            /** @description Where the next piece begins: behind the last whole line or record of this one. */
+            next_offset: number;
+            lines: number;
+            taken: number;
+            refused_count: number;
+            /** @description The first lines of the piece that are refused. */
+            refused: components["schemas"]["RefusedLine"][];
+            /** @description It had been taken before. */
+            repeated: boolean;
+            /** @description Only if the piece has no whole line or record, so that nothing was taken: send at least so many bytes from the same offset. */
+            want_bytes?: number;
+        };
         Webhook: {
             id: string;
             /** @description Its path may be a secret: callers without webhooks:write get scheme and host only. */
@@ -4031,6 +4398,8 @@ export interface components {
             index?: number;
             /** @description Of a journey: all that is wrong with the document, each with its place. */
             problems?: components["schemas"]["JourneyProblem"][];
+            /** @description Of an import: where it goes on. */
+            next_offset?: number;
             /** @description As in X-Request-Id. */
             request_id?: string;
         };
@@ -4574,6 +4943,457 @@ export interface operations {
             408: components["responses"]["TooSlow"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["NotUnderstood"];
+            429: components["responses"]["TooFast"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listImports: {
+        parameters: {
+            query?: {
+                /** @description Those before this id: what the answer before had as `next`. */
+                before?: string;
+                /** @description How many. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The imports. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        imports: components["schemas"]["Import"][];
+                        next?: string;
+                    };
+                };
+            };
+            /** @description The query is not understood. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooFast"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    addImport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ImportWritten"];
+            };
+        };
+        responses: {
+            /** @description It has begun. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    /** @description Its path. */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Import"];
+                };
+            };
+            /** @description The body is not understood, or there are 10,000 imports. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["TooSlow"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["NotUnderstood"];
+            429: components["responses"]["TooFast"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    previewImport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ImportPreviewAsked"];
+            };
+        };
+        responses: {
+            /** @description What it would become. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportPreview"];
+                };
+            };
+            /** @description The body is not understood, or the text is no beginning of a file of lines. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["TooSlow"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["NotUnderstood"];
+            429: components["responses"]["TooFast"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getImport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Its id.
+                 * @example 019aa5c0-7a00-7abc-8def-0123456789ab
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The import. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportInFull"];
+                };
+            };
+            /** @description The query is not understood. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            /** @description There is no such import. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            429: components["responses"]["TooFast"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    countImport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Its id.
+                 * @example 019aa5c0-7a00-7abc-8def-0123456789ab
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The count. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        events: number;
+                        /** @description false: there was no time to count all, and there are more. */
+                        whole: boolean;
+                        still_to_be_stored: number;
+                    };
+                };
+            };
+            /** @description The query is not understood. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            /** @description There is no such import. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description It is one of users. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            429: components["responses"]["TooFast"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    postImportPiece: {
+        parameters: {
+            query: {
+                /**
+                 * @description Where the piece begins in the file, in bytes.
+                 * @example 0
+                 */
+                offset: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description Its id.
+                 * @example 019aa5c0-7a00-7abc-8def-0123456789ab
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /** @description Any Content-Type. */
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Its lines are durable. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportPiece"];
+                };
+            };
+            /** @description The query is not understood, or the piece is too small, packed, or no part of a file of lines. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            /** @description There is no such import. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            408: components["responses"]["TooSlow"];
+            /** @description It begins elsewhere than the next piece, the file is another one now, or the import takes no more. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["NotUnderstood"];
+            429: components["responses"]["TooFast"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    finishImport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Its id.
+                 * @example 019aa5c0-7a00-7abc-8def-0123456789ab
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Import"];
+                };
+            };
+            /** @description The query or the body is not understood. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            /** @description There is no such import. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The file has not been read to its end, or the import is undone. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            429: components["responses"]["TooFast"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    undoImport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Its id.
+                 * @example 019aa5c0-7a00-7abc-8def-0123456789ab
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What is removed so far. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Import"];
+                };
+            };
+            /** @description The query or the body is not understood. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            /** @description There is no such import. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description It is one of users, or some of it is still to be stored. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
             429: components["responses"]["TooFast"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

@@ -1,0 +1,18 @@
+package engine
+
+import (
+	"context"
+
+	"sluice/api/braze"
+	"sluice/ops/imports"
+)
+
+// imports returns what takes in files that come in pieces.
+func (e *core) imports() *imports.Desk {
+	return &imports.Desk{Store: e.store, Into: imports.Into{Logs: e.logs, Kept: Retention(e.config), Clock: e.clock, UserLine: braze.UserLine, BacklogBytes: e.config.BacklogMB << 20}}
+}
+
+// forgetImport makes the logs forget an import. The keeper is made before the logs are.
+func (e *core) forgetImport(ctx context.Context, id string) error {
+	return e.imports().Forget(ctx, id)
+}
