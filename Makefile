@@ -23,7 +23,7 @@ FUZZ_SECONDS  := 20
 BENCH_ARGS    :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run build web web-check pictures test test-engines lint chaos chaos-rounds bench fuzz deps deps-test clean
+.PHONY: help run build web web-check pictures lighthouse test test-engines lint chaos chaos-rounds bench fuzz deps deps-test clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ web-check: deps-test ## fail if web/dist is not what `make web` builds
 
 pictures: build deps-test ## make docs/pictures of the demo, in the browser of the tests
 	@scripts/pictures.sh ./$(BIN) docs/pictures
+
+lighthouse: build deps-test ## measure the dashboard of a demo into bench/results/lighthouse.json, in the browser of the tests
+	@scripts/install-deps.sh --lighthouse
+	@scripts/lighthouse.sh ./$(BIN) bench/results/lighthouse.json
 
 # SQLite is C in the form of Go, used by one goroutine at a time: watched by the
 # race detector it takes four times as long, and tells nothing. Only this package:

