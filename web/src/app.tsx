@@ -1,7 +1,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { DropdownMenu } from "radix-ui";
-import { lazy, Suspense, useEffect, type ReactNode } from "react";
-import { Link, Redirect, Route, Switch, useLocation } from "wouter";
+import { lazy, Suspense, useEffect, useRef, type ReactNode } from "react";
+import { Link, Redirect, Route, Switch, useLocation, useSearch } from "wouter";
 import { LiveProvider, useLiveState } from "./live";
 import { SessionProvider, useSession, useSessionQuery, useSignOut } from "./api/session";
 import { Logo } from "./logo";
@@ -15,7 +15,7 @@ import { People, Person } from "./pages/people";
 import { Reactions } from "./pages/reactions";
 import { Settings } from "./pages/settings";
 import { Suppressions } from "./pages/suppressions";
-import { Badge, Bones, Button, Empty, Problem } from "./ui";
+import { Badge, Bones, Button, Caught, Empty, Problem } from "./ui";
 
 const Series = lazy(() => import("./pages/series"));
 const Design = lazy(() => import("./pages/design"));
@@ -57,10 +57,9 @@ function Health() {
   return overview.warnings.length > 0 ? <Badge tone="warn">{overview.warnings.length === 1 ? "1 warning" : `${overview.warnings.length} warnings`}</Badge> : <Badge tone="good">all well</Badge>;
 }
 
-function SmallMenu() {
+function SmallMenu({ signOut }: { signOut: () => void }) {
   const [here] = useLocation();
   const { name, permissions } = useSession();
-  const signOut = useSignOut();
   return (
     <header className="topbar">
       <Link href="/" className="brand"><Logo /> Sluice</Link>
@@ -73,7 +72,7 @@ function SmallMenu() {
               {menu.filter(([, , p]) => !p || permissions.includes(p)).map(([href, text]) => (
                 <DropdownMenu.Item key={href} asChild><Link href={href} aria-current={isHere(href, here) ? "page" : undefined}>{text}</Link></DropdownMenu.Item>
               ))}
-              <DropdownMenu.Item onSelect={() => void signOut()}>Sign out {name}</DropdownMenu.Item>
+              <DropdownMenu.Item onSelect={signOut}>Sign out {name}</DropdownMenu.Item>
             </DropdownMenu.Content>
           </DropdownMenu.Portal>
         </DropdownMenu.Root>
@@ -82,14 +81,34 @@ function SmallMenu() {
   );
 }
 
+/** useArrival has a page that a link has led to begin at its top, with its title; the browser knows where one was that is gone back to. */
+function useArrival(here: string) {
+  const search = useSearch();
+  const before = useRef(here);
+  const back = useRef(false);
+  useEffect(() => {
+    const note = () => { back.current = true; };
+    addEventListener("popstate", note);
+    return () => removeEventListener("popstate", note);
+  }, []);
+  useEffect(() => {
+    const page = menu.findLast(([href]) => isHere(href, here));
+    document.title = page && page[1] !== "Overview" ? `${page[1]} · Sluice` : "Sluice";
+    const gone = back.current;
+    back.current = false;
+    if (before.current === here) return;
+    before.current = here;
+    if (!gone) scrollTo(0, 0);
+    // Where the link that led here is gone, the keyboard goes on in the new page.
+    if (document.activeElement === document.body) document.getElementById("main")?.focus({ preventScroll: true });
+  }, [here, search]);
+}
+
 function Shell({ children }: { children: ReactNode }) {
   const session = useSession();
   const signOut = useSignOut();
   const [here] = useLocation();
-  useEffect(() => {
-    const page = menu.findLast(([href]) => isHere(href, here));
-    document.title = page && page[1] !== "Overview" ? `${page[1]} · Sluice` : "Sluice";
-  }, [here]);
+  useArrival(here);
   return (
     <>
       <a className="skip" href="#main">Skip to the page</a>
@@ -100,13 +119,13 @@ function Shell({ children }: { children: ReactNode }) {
           <div className="side-foot">
             <div><Health /></div>
             <div className="small wrap">{session.name}<br /><span className="muted">{session.role}</span></div>
-            <div><Button className="small" onClick={() => void signOut()}>Sign out</Button></div>
+            <div><Button className="small" disabled={signOut.isPending} onClick={() => signOut.mutate()}>Sign out</Button></div>
             <div className="small muted clip">{session.version}</div>
           </div>
         </header>
         <div>
-          <SmallMenu />
-          <main id="main" className="main" tabIndex={-1}><Suspense fallback={<Bones />}>{children}</Suspense></main>
+          <SmallMenu signOut={() => signOut.mutate()} />
+          <main id="main" className="main" tabIndex={-1}>{signOut.error && <Problem error={signOut.error} />}<Caught path={here}><Suspense fallback={<Bones />}>{children}</Suspense></Caught></main>
         </div>
       </div>
     </>
@@ -122,7 +141,7 @@ export function App() {
     return <main className="gate"><div className="gate-box">{query.error ? <Problem error={query.error} retry={() => void query.refetch()} /> : <Bones rows={2} />}</div></main>;
   }
   if (!query.data.signed_in) {
-    if (here !== "/sign-in") return <Redirect to={here === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(here)}`} replace />;
+    if (here !== "/sign-in") return <Redirect to={here === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(here + location.search)}`} replace />;
     return <SignIn setup={query.data.setup} />;
   }
   return (

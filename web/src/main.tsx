@@ -15,8 +15,11 @@ const client = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 5_000,
-      // What the server refuses, it refuses again.
-      retry: (failures, error) => failures < 2 && !(error instanceof ApiError && error.status >= 400 && error.status < 500),
+      // A browser that takes itself for offline may reach a server of its own machine; and
+      // what is not asked for would load for ever.
+      networkMode: "always",
+      // What the server refuses, it refuses again; and what was late was waited for.
+      retry: (failures, error) => failures < 2 && !(error instanceof ApiError && (error.code === "late" || (error.status >= 400 && error.status < 500))),
     },
   },
 });

@@ -1,3 +1,4 @@
+import { setClock } from "../format";
 import type { components, paths } from "./schema";
 
 // The calls of the dashboard are those of the public API; their types are made of
@@ -28,6 +29,45 @@ interface Given {
   query?: Record<string, string | number | undefined>;
   body?: unknown;
   signal?: AbortSignal;
+  patienceMillis?: number; // after which no answer is waited for; what is not said is usualPatienceMillis
+}
+
+const usualPatienceMillis = 30_000; // the longest that the server takes for anything but a look into DNS is far less
+
+/** unanswered is the error of a call of which no whole answer came; a change may have been made all the same. */
+function unanswered(method: Method, late: boolean, patienceMillis: number): ApiError {
+  const what = late ? `The server has not answered within ${patienceMillis / 1000} seconds.` : "The server does not answer.";
+  const next = method === "get"
+    ? late ? "Try again; if it stays so, look how busy it is." : "Look whether it runs and whether you are connected to it, then try again."
+    : "This may have been done all the same: look before you do it again.";
+  return new ApiError(0, late ? "late" : "away", `${what} ${next}`);
+}
+
+/** fetchText makes a request and reads its whole answer, within a time. */
+async function fetchText(method: Method, url: string, given: Given): Promise<{ answer: Response; text: string }> {
+  const { body, signal, patienceMillis = usualPatienceMillis } = given;
+  const stop = new AbortController();
+  const end = () => stop.abort();
+  let late = false;
+  const timer = setTimeout(() => { late = true; end(); }, patienceMillis);
+  signal?.addEventListener("abort", end, { once: true });
+  if (signal?.aborted) end();
+  try {
+    const answer = await fetch(url, {
+      method: method.toUpperCase(),
+      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: stop.signal,
+    });
+    setClock(Date.parse(answer.headers.get("Date") ?? ""));
+    return { answer, text: await answer.text() };
+  } catch (e) {
+    if (signal?.aborted) throw e;
+    throw unanswered(method, late, patienceMillis);
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", end);
+  }
 }
 
 /** call makes a request and returns its answer; it throws an ApiError. */
@@ -38,29 +78,18 @@ export async function call<P extends keyof paths, M extends Method>(method: M, p
     if (value !== undefined && value !== "") query.set(name, String(value));
   }
   if (query.size > 0) url += `?${query}`;
-  let answer: Response;
-  try {
-    answer = await fetch(url, {
-      method: method.toUpperCase(),
-      headers: given.body === undefined ? {} : { "Content-Type": "application/json" },
-      body: given.body === undefined ? undefined : JSON.stringify(given.body),
-      signal: given.signal,
-    });
-  } catch (e) {
-    if (e instanceof DOMException && e.name === "AbortError") throw e;
-    throw new ApiError(0, "away", "The server does not answer.");
-  }
-  const text = await answer.text();
+  const { answer, text } = await fetchText(method, url, given);
   let body: unknown;
   try {
     body = text === "" ? undefined : JSON.parse(text);
   } catch {
-    throw new ApiError(answer.status, "unreadable", `The answer cannot be read (status ${answer.status}).`);
+    throw new ApiError(answer.status, "unreadable", `The answer cannot be read (status ${answer.status}): it may be of a proxy before Sluice. Try again; if it stays so, look there.`);
   }
   if (!answer.ok) {
-    const said = body as { error?: { code?: string; message?: string }; message?: string } | undefined;
-    const message = said?.error?.message ?? said?.message ?? `Status ${answer.status}`;
-    throw new ApiError(answer.status, said?.error?.code ?? "unknown", message.charAt(0).toUpperCase() + message.slice(1));
+    const said = body as { error?: { code?: string; message?: string; request_id?: string }; message?: string } | undefined;
+    const message = said?.error?.message ?? said?.message ?? `The server has refused this with status ${answer.status}`;
+    const id = answer.status >= 500 && said?.error?.request_id ? ` (id ${said.error.request_id})` : ""; // by which its log names it
+    throw new ApiError(answer.status, said?.error?.code ?? "unknown", message.charAt(0).toUpperCase() + message.slice(1) + id);
   }
   return body as Result<P, M>;
 }

@@ -1,4 +1,4 @@
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { createContext, useContext, type ReactNode } from "react";
 import { call, get, type Schema } from "./client";
 
@@ -25,10 +25,9 @@ export function useMay(permission: string): boolean {
 }
 
 export function useSignOut() {
-  const client = useQueryClient();
-  return async () => {
-    await call("delete", "/v1/session");
-    client.clear();
-    location.assign("/sign-in");
-  };
+  return useMutation({
+    networkMode: "always",
+    mutationFn: () => call("delete", "/v1/session"),
+    onSuccess: () => location.assign("/sign-in"), // a new page, which knows nothing of this session
+  });
 }

@@ -3,9 +3,9 @@ import { Link } from "wouter";
 import { call, get } from "../api/client";
 import type { Overview as Data } from "../api/live";
 import { useMay } from "../api/session";
-import { bytes, count, share, span, words } from "../format";
+import { bytes, count, now, shareOf, span, words } from "../format";
 import { useLiveState } from "../live";
-import { Badge, Bones, Button, Confirm, Panel, PageHead, Problem, Spark, Table, type Column } from "../ui";
+import { Badge, Bones, Button, Confirm, Panel, PageHead, Problem, Spark, Table, Text, type Column } from "../ui";
 
 const hours = 24;
 
@@ -15,7 +15,7 @@ function Figures() {
   if (query.error && !query.data) return <Problem error={query.error} retry={() => void query.refetch()} />;
   const rows = query.data?.series ?? [];
   const hour = 3_600_000;
-  const first = (Math.floor(Date.now() / hour) - hours) * hour;
+  const first = (Math.floor(now() / hour) - hours) * hour;
   const of = (...names: string[]) => {
     const points = new Array<number>(hours + 1).fill(0);
     for (const row of rows) {
@@ -27,9 +27,9 @@ function Figures() {
   const sent = of("sent"), delivered = of("delivered"), bounced = of("bounced"), complained = of("complained");
   const figures: [string, typeof sent, string][] = [
     ["Sent", sent, "last 24 hours"],
-    ["Delivered", delivered, delivered.sum > 0 ? `${share(delivered.sum, sent.sum)} of sent` : "as far as receivers say"],
-    ["Bounced", bounced, `${share(bounced.sum, sent.sum)} of sent`],
-    ["Complained", complained, `${share(complained.sum, sent.sum)} of sent`],
+    ["Delivered", delivered, delivered.sum > 0 ? shareOf(delivered.sum, sent.sum, "sent") : "as far as receivers say"],
+    ["Bounced", bounced, shareOf(bounced.sum, sent.sum, "sent")],
+    ["Complained", complained, shareOf(complained.sum, sent.sum, "sent")],
   ];
   return (
     <dl className="figures">
@@ -71,7 +71,7 @@ const laneColumns: Column<Lane>[] = [
 
 type RouteRow = Data["routes"][number];
 const routeColumns: Column<RouteRow>[] = [
-  { header: "Route", accessorKey: "route", cell: (c) => <>{c.row.original.route}{c.row.original.why && <div className="small muted">{c.row.original.why}</div>}</> },
+  { header: "Route", accessorKey: "route", cell: (c) => <>{c.row.original.route}{c.row.original.why && <div className="small muted"><Text of={c.row.original.why} /></div>}</> },
   { header: "State", id: "state", accessorFn: (r) => r.why ?? r.breaker, cell: (c) => (c.row.original.why ? <Badge tone="bad">down</Badge> : c.row.original.breaker === "closed" ? <Badge tone="good">works</Badge> : <Badge tone="warn">{c.row.original.breaker}</Badge>) },
   { header: "Mails", accessorKey: "mails", meta: { num: true }, cell: (c) => count(c.row.original.mails) },
 ];
@@ -99,9 +99,9 @@ function SetUp({ o }: { o: Data }) {
   const journeys = useQuery({ queryKey: ["journeys"], queryFn: () => get("/v1/journeys"), staleTime: 60_000 });
   const onlySink = o.routes.length > 0 && o.routes.every((r) => r.route === "sink");
   const cards: [string, string, string, string][] = [];
-  if (onlySink) cards.push(["No mail leaves yet", "All of it goes into the built-in mailboxes. Configure a route and set sending to on.", "/mailbox", "See the mailbox"]);
+  if (onlySink) cards.push(["No mail leaves yet", "All of it goes into the built-in mailboxes. To send it, configure a route, and set: sending: on", "/mailbox", "See the mailbox"]);
   if (o.accepted === 0 && o.stored === 0) cards.push(["Nothing has come in yet", "Make a key and post events, users or mail with it.", "/settings/keys", "Make a key"]);
-  if (journeys.data?.journeys.length === 0) cards.push(["No journeys yet", "A journey mails people step by step. Write one with sluice journey apply.", "/journeys", "Journeys"]);
+  if (journeys.data?.journeys.length === 0) cards.push(["No journeys yet", "A journey mails people step by step. Write one in YAML, and put it here with: sluice journey apply FILE", "/journeys", "Journeys"]);
   if (cards.length === 0) return null;
   return (
     <div className="stack-s">

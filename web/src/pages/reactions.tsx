@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useLocation, useSearch } from "wouter";
 import { get, type Schema } from "../api/client";
-import { count, share, when } from "../format";
+import { count, now, share, shareOf, when } from "../format";
 import { Empty, Loaded, Panel, PageHead, Problem, Select, Table, Text, type Column } from "../ui";
 
 type Counts = Schema<"ReactionCounts">;
@@ -42,7 +42,7 @@ function columns(kind: string, link: (c: Counts) => string | undefined): Column<
     num("Sent", (c) => c.sent, undefined, undefined, false),
     num("Opened", (c) => c.human.opened, delivered, (c) => c.raw.opened, false),
     num("Clicked", (c) => c.human.clicked, delivered, (c) => c.raw.clicked, false),
-    num("Came back", bounced, (c) => c.sent + c.refused),
+    num("Bounced", bounced, (c) => c.sent + c.refused),
     num("Complaints", (c) => c.complained, delivered),
     num("Unsubscribed", (c) => c.unsubscribed, delivered),
   ];
@@ -52,12 +52,12 @@ function columns(kind: string, link: (c: Counts) => string | undefined): Column<
 function Sum({ c, answers }: { c?: Counts; answers?: number }) {
   const figures: [string, number | undefined, string][] = [
     ["Sent", c?.sent, c ? `${count(c.delivered)} delivered, as far as is known` : ""],
-    ["Opened", c?.human.opened, c ? `${share(c.human.opened, c.delivered)} of delivered; ${count(c.raw.opened)} with machines` : ""],
-    ["Clicked", c?.human.clicked, c ? `${share(c.human.clicked, c.delivered)} of delivered; ${count(c.raw.clicked)} with machines` : ""],
-    ["Came back", c && bounced(c), c ? `${share(bounced(c), c.sent + c.refused)}: ${count(c.bounced.hard)} hard, ${count(c.bounced.soft)} soft, ${count(c.bounced.block)} blocked` : ""],
-    ["Complaints", c?.complained, c ? `${share(c.complained, c.delivered)} of delivered` : ""],
-    ["Unsubscribed", c?.unsubscribed, c ? `${share(c.unsubscribed, c.delivered)} of delivered` : ""],
-    ["Answers of programs", answers, "of all mail, such as being out of office"],
+    ["Opened", c?.human.opened, c ? `${shareOf(c.human.opened, c.delivered, "delivered")}; ${count(c.raw.opened)} with machines` : ""],
+    ["Clicked", c?.human.clicked, c ? `${shareOf(c.human.clicked, c.delivered, "delivered")}; ${count(c.raw.clicked)} with machines` : ""],
+    ["Bounced", c && bounced(c), c ? `${shareOf(bounced(c), c.sent + c.refused, "sent")}: ${count(c.bounced.hard)} hard, ${count(c.bounced.soft)} soft, ${count(c.bounced.block)} blocked` : ""],
+    ["Complaints", c?.complained, c ? shareOf(c.complained, c.delivered, "delivered") : ""],
+    ["Unsubscribed", c?.unsubscribed, c ? shareOf(c.unsubscribed, c.delivered, "delivered") : ""],
+    ["Automatic replies", answers, "to all mail, such as out of office"],
   ];
   return <dl className="figures">{figures.map(([name, n, note]) => <div className="figure" key={name}><dt>{name}</dt><dd>{n === undefined ? "–" : count(n)}<div className="small muted">{note}</div></dd></div>)}</dl>;
 }
@@ -70,7 +70,7 @@ export function Reactions() {
   const only = ["campaign", "journey"].filter((name) => asked.has(name)).map((name): [string, string] => [name, asked.get(name)!]);
   const at = (by: string, more: [string, string][], within = length) => `/reactions?${new URLSearchParams([["by", by], ["days", within], ...more])}`;
   // In whole hours: so the same query is asked for by all that is shown.
-  const from = new Date(Math.floor(Date.now() / 3_600_000) * 3_600_000 - Number(length) * 86_400_000).toISOString();
+  const from = new Date(Math.floor(now() / 3_600_000) * 3_600_000 - Number(length) * 86_400_000).toISOString();
   const filter = Object.fromEntries(only);
   const ask = (by: string) => ({ queryKey: ["reactions", by, length, filter], refetchInterval: 30_000, queryFn: () => get("/v1/reactions", { query: { by, from, ...filter } }) });
   const sum = useQuery(ask("none"));
@@ -86,7 +86,7 @@ export function Reactions() {
       <PageHead title="Reactions" />
       <div className="stack">
         <div className="toolbar">
-          <Select label="Told apart by" value={kind} onChange={(by) => go(at(by, only))} options={Object.entries(kinds).map(([k, { text }]) => [k, text.toLowerCase()])} />
+          <Select label="Group by" value={kind} onChange={(by) => go(at(by, only))} options={Object.entries(kinds).map(([k, { text }]) => [k, text.toLowerCase()])} />
           <Select label="Time" value={length} onChange={(d) => go(at(kind, only, d))} options={days} />
         </div>
         {only.map(([name, value]) => (
@@ -95,11 +95,11 @@ export function Reactions() {
         {sum.error && !sum.data ? <Problem error={sum.error} retry={() => void sum.refetch()} /> : (
           <Sum c={sum.data && (sum.data.reactions[0] ?? none)} answers={answers.data?.series.reduce((n, row) => n + row.count, 0)} />
         )}
-        <Panel pad={false} title={`Since ${when(from)}`} action={<span className="small muted">Opens and clicks are of people, as far as is known</span>}>
+        <Panel pad={false} title={`Since ${when(from)}`} action={<span className="small muted">Opens and clicks are those of people, as far as is known</span>}>
           <Loaded query={query} rows={8}>
             {({ reactions }) => (
               <Table label="Reactions" columns={columns(kind, link)} rows={reactions} keyOf={(c) => [c.time, c.campaign, c.journey, c.step, c.variant, c.link].join("\n")}
-                empty={<Empty title="Nothing was sent or came back">Not in this time. What mail is opened and clicked is known where tracking is set up (track.url).</Empty>} />
+                empty={<Empty title="Nothing was sent in this time">Choose a longer time. Opens and clicks are counted where tracking is set up: the setting track.url.</Empty>} />
             )}
           </Loaded>
         </Panel>

@@ -2,13 +2,22 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import UPlot from "uplot";
 import { get } from "../api/client";
-import { count } from "../format";
-import { Empty, Loaded, Panel, PageHead, Select, Table, type Column } from "../ui";
+import { count, now, shortened, when } from "../format";
+import { Empty, Loaded, Panel, PageHead, Select, Table, Text, type Column } from "../ui";
 
 interface Line { name: string; sum: number; at: Map<number, number> }
 
 const mostLines = 8;
 const dashes = [[], [6, 4], [2, 3], [10, 3, 2, 3]];
+
+const dayOf = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const hourOf = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+
+/** tick says what is below a line of the chart: the hour, or the day where one begins. */
+function tick(seconds: number): string {
+  const at = new Date(seconds * 1000);
+  return at.getHours() === 0 && at.getMinutes() === 0 ? dayOf.format(at) : hourOf.format(at);
+}
 
 /** Chart draws lines by uPlot, in the colours of the page; they differ by dashes and weight too. */
 function Chart({ lines, times }: { lines: Line[]; times: number[] }) {
@@ -34,8 +43,8 @@ function Chart({ lines, times }: { lines: Line[]; times: number[] }) {
       plot = new UPlot(
         {
           width: at.clientWidth, height: 280, cursor: { y: false },
-          axes: [axis, { ...axis, size: 60, values: (_, vs) => vs.map(count) }],
-          series: [{}, ...lines.map((l, i) => ({ label: l.name, stroke: strokes[i % 4]!, width: 1.5, dash: dashes[Math.floor(i / 4) % 4], points: { show: times.length < 3 } }))],
+          axes: [{ ...axis, values: (_, at) => at.map(tick) }, { ...axis, size: 60, values: (_, vs) => vs.map(count) }],
+          series: [{ label: "Time", value: (_, at) => (at === null ? "–" : when(new Date(at * 1000).toISOString())) }, ...lines.map((l, i) => ({ label: shortened(l.name), stroke: strokes[i % 4]!, width: 1.5, dash: dashes[Math.floor(i / 4) % 4], points: { show: times.length < 3 } }))],
         },
         [times, ...lines.map((l) => times.map((t) => l.at.get(t) ?? 0))],
         at,
@@ -55,7 +64,7 @@ function Chart({ lines, times }: { lines: Line[]; times: number[] }) {
 }
 
 const columns: Column<Line>[] = [
-  { header: "Name", accessorKey: "name" },
+  { header: "Name", accessorKey: "name", cell: (c) => <Text of={c.row.original.name} /> },
   { header: "Count", accessorKey: "sum", meta: { num: true }, cell: (c) => count(c.row.original.sum) },
 ];
 
@@ -67,7 +76,7 @@ export default function Series() {
     queryKey: ["series", kind, days],
     refetchInterval: 30_000,
     queryFn: async () => {
-      const from = new Date(Date.now() - Number(days) * 86_400_000).toISOString();
+      const from = new Date(now() - Number(days) * 86_400_000).toISOString();
       const data = await get("/v1/series", { query: { kind, by: "name", step, from } });
       const lines = new Map<string, Line>();
       const times: number[] = [];

@@ -1,9 +1,9 @@
 import { AlertDialog, Dialog as RadixDialog } from "radix-ui";
 import { flexRender, getCoreRowModel, getSortedRowModel, useReactTable, type ColumnDef, type Row, type SortingState } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, useEffect, useId, useLayoutEffect, useRef, useState, type ButtonHTMLAttributes, type CSSProperties, type InputHTMLAttributes, type ReactNode, type RefObject } from "react";
+import { Component, memo, useEffect, useId, useLayoutEffect, useRef, useState, type ButtonHTMLAttributes, type CSSProperties, type InputHTMLAttributes, type ReactNode, type RefObject } from "react";
 import { Link } from "wouter";
-import { visible } from "../format";
+import { shortened, visible } from "../format";
 
 // The components of the dashboard: all that pages are made of. web/DESIGN.md lists them,
 // and /design shows them.
@@ -53,12 +53,10 @@ export function State({ of }: { of: string }) {
   return <Badge tone={toneOf(of)}>{of.replaceAll("_", " ")}</Badge>;
 }
 
-const mostShown = 300; // characters
-
 /** Text is what others have written: it is shown as it is, turns no text around it, and is cut if it is very long; its title has all. */
 export function Text({ of }: { of: string }) {
-  const all = visible(of);
-  return <bdi className="wrap" title={all.length > mostShown ? all : undefined}>{all.length > mostShown ? `${all.slice(0, mostShown)}…` : all}</bdi>;
+  const all = visible(of), short = shortened(of);
+  return <bdi className="wrap" title={short === all ? undefined : all}>{short}</bdi>;
 }
 
 export function PageHead({ title, children }: { title: ReactNode; children?: ReactNode }) {
@@ -101,6 +99,19 @@ export function Problem({ error, retry }: { error: unknown; retry?: () => void }
   );
 }
 
+/** Caught shows its children, or what to do if one of them cannot be loaded or drawn: without it nothing at all would be left of the page. At another path it begins anew. */
+export class Caught extends Component<{ path: string; children: ReactNode }, { failed: boolean }> {
+  override state = { failed: false };
+  static getDerivedStateFromError = () => ({ failed: true });
+  override componentDidUpdate(before: { path: string }) {
+    if (this.state.failed && before.path !== this.props.path) this.setState({ failed: false });
+  }
+  override render() {
+    if (!this.state.failed) return this.props.children;
+    return <Problem error={new Error("This page cannot be shown: a part of it was not loaded, or the server has another version by now. Load it again.")} retry={() => location.reload()} />;
+  }
+}
+
 interface Asked<T> { data?: T; error: unknown; isPending: boolean; refetch: () => unknown }
 
 /** Loaded shows a query: bones while it loads, its error, or its data. */
@@ -118,12 +129,12 @@ export function Tabs({ label, tabs, current }: { label: string; tabs: [string, s
   );
 }
 
-export type Column<T> = ColumnDef<T> & { meta?: { num?: boolean; hideSmall?: boolean } };
+export type Column<T> = ColumnDef<T> & { meta?: { num?: boolean; hideSmall?: boolean; wide?: boolean } };
 
 const virtualFrom = 200; // rows
 const virtualHeight = 37; // pixels of a row: --row and its line; in a long list no text is broken
 
-const classOf = <T,>(meta: Column<T>["meta"]) => [meta?.num ? "num" : "", meta?.hideSmall ? "hide-s" : ""].join(" ").trim() || undefined;
+const classOf = <T,>(meta: Column<T>["meta"]) => [meta?.num ? "num" : "", meta?.hideSmall ? "hide-s" : "", meta?.wide ? "wide" : ""].join(" ").trim() || undefined;
 
 /** Line is a row of a table. It is drawn again only if it is another row: so scrolling draws the rows that come in, and no others. */
 const Line = memo(function Line<T>({ row, place, top }: { row: Row<T>; columns: Column<T>[]; place: number; top?: number }) {
