@@ -26,7 +26,7 @@ function Letter({ id, done }: { id: number; done: () => void }) {
       <Loaded query={query}>
         {(d) => (
           <div className="stack">
-            <dl className="facts"><dt>Why</dt><dd><Text of={d.reason} /></dd><dt>From</dt><dd>{d.source}</dd><dt>Form</dt><dd>{d.form}</dd><dt>Found</dt><dd>{when(d.time)}</dd><dt>Size</dt><dd>{bytes(d.payload_bytes ?? 0)}</dd></dl>
+            <dl className="facts"><dt>Why</dt><dd><Text of={d.reason} /></dd><dt>From</dt><dd><Text of={d.source} /></dd><dt>Form</dt><dd>{d.form}</dd><dt>Found</dt><dd>{when(d.time)}</dd><dt>Size</dt><dd>{bytes(d.payload_bytes ?? 0)}</dd></dl>
             <pre tabIndex={0}>{new TextDecoder().decode(Uint8Array.from(atob(d.payload ?? ""), (c) => c.charCodeAt(0)))}</pre>
           </div>
         )}
@@ -40,8 +40,8 @@ export function DeadLetters() {
   const query = useInfiniteQuery({ queryKey: ["dead"], initialPageParam: "", queryFn: ({ pageParam }) => get("/v1/dead", { query: { after: pageParam } }), getNextPageParam: (last) => last.next });
   const columns: Column<Row>[] = [
     { header: "Number", accessorKey: "id", cell: (c) => <Button className="small" kind="quiet" aria-expanded={open === c.row.original.id} onClick={() => setOpen(open === c.row.original.id ? undefined : c.row.original.id)}>{c.row.original.id}</Button> },
-    { header: "From", accessorKey: "source" },
-    { header: "Why", accessorKey: "reason", cell: (c) => <div className="clip">{c.row.original.reason}</div> },
+    { header: "From", accessorKey: "source", meta: { hideSmall: true }, cell: (c) => <Text of={c.row.original.source} /> },
+    { header: "Why", accessorKey: "reason", meta: { wide: true }, cell: (c) => <Text of={c.row.original.reason} /> },
     { header: "Found", accessorKey: "time", meta: { num: true, hideSmall: true }, cell: (c) => <span className="nowrap muted">{when(c.row.original.time)}</span> },
   ];
   return (
@@ -53,7 +53,7 @@ export function DeadLetters() {
           <Loaded query={query} rows={6}>
             {(data) => (
               <>
-                <Table label="Dead letters" columns={columns} rows={data.pages.flatMap((p) => p.dead_letters)} keyOf={(d) => String(d.id)} empty={<Empty title="There are none">What cannot be applied is kept here with its reason, and the rest goes on.</Empty>} />
+                <Table label="Dead letters" columns={columns} rows={data.pages.flatMap((p) => p.dead_letters)} keyOf={(d) => String(d.id)} empty={<Empty title="No dead letters">What cannot be applied is kept here with its reason, and the rest goes on.</Empty>} />
                 {query.hasNextPage && <div className="panel-body"><Button onClick={() => void query.fetchNextPage()} disabled={query.isFetchingNextPage}>More</Button></div>}
               </>
             )}

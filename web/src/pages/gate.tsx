@@ -68,10 +68,22 @@ export function Setup() {
     if (found) history.replaceState(null, "", "/setup");
     return found;
   });
+  if (!token) {
+    return (
+      <main className="gate">
+        <div className="gate-box stack">
+          <span className="brand"><Logo /> Sluice</span>
+          <h1>Make the first account</h1>
+          <p>This needs the whole link that the program printed when it started: open that. While there is no account, each start prints a new one.</p>
+          <a href="/sign-in">Sign in with an account</a>
+        </div>
+      </main>
+    );
+  }
   return (
     <Gate
       title="Make the first account"
-      text={token ? "It is an admin: it makes the others. The link works once." : "This page needs the link that the program printed when it started."}
+      text="It is an admin: it makes the others. The link works once."
       action="Make the account"
       submit={async (values) => {
         if (values.get("password") !== values.get("again")) throw new ApiError(0, "invalid", "The two passwords differ.");

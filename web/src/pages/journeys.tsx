@@ -2,7 +2,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
-import { count, share, when, words } from "../format";
+import { count, share, shortened, when, words } from "../format";
 import { Button, Confirm, Empty, Loaded, Panel, PageHead, State, Table, Text, type Column } from "../ui";
 
 type Journey = Schema<"Journey">;
@@ -48,34 +48,37 @@ export function JourneyPage({ id }: { id: string }) {
     await client.invalidateQueries({ queryKey: ["journeys"] });
   };
   return (
-    <Loaded query={query} rows={8}>
-      {(j) => {
-        const steps = j.counts?.steps ?? [];
-        const conversions = Object.entries(j.counts?.conversions ?? {});
-        const entered = (j.counts?.control ?? 0) + (steps[0]?.entered ?? 0);
-        return (
-          <>
-            <PageHead title={<><Text of={j.name} /> <State of={j.status} /></>}>
-              {may && j.status === "live" && <Confirm title={`Pause ${j.name}?`} action="Pause" act={() => set("/v1/journeys/{id}/pause")} trigger={<Button>Pause</Button>}>Nobody moves and nobody is let in until it is resumed. People keep their places.</Confirm>}
-              {may && j.status === "paused" && <Confirm danger={false} title={`Resume ${j.name}?`} action="Resume" act={() => set("/v1/journeys/{id}/resume")} trigger={<Button kind="primary">Resume</Button>}>What was due meanwhile happens now.</Confirm>}
-              <Link href="/journeys">All journeys</Link>
-            </PageHead>
-            <div className="stack">
-              {j.hold && <div className="banner warn" role="status"><span className="grow">It stands until somebody resumes or stops it: {j.hold}</span></div>}
-              <dl className="figures">
-                <div className="figure"><dt>Entered</dt><dd>{count(entered)}</dd></div>
-                <div className="figure"><dt>Inside</dt><dd>{count(steps.reduce((n, s) => n + s.waiting, 0))}</dd></div>
-                <div className="figure"><dt>Mails</dt><dd>{count(steps.reduce((n, s) => n + s.sent, 0))}</dd></div>
-                <div className="figure"><dt>Converted</dt><dd>{conversions.length === 0 ? "–" : count(conversions.reduce((n, [, v]) => n + Number(v), 0))}<div className="small muted">{conversions.map(([name, v]) => `${words(name)} ${count(Number(v))}`).join(", ")}</div></dd></div>
-              </dl>
-              <Panel title="Steps" action={<span className="small muted">version {j.version || "none published"}</span>} pad={false}>
-                <Table label="Steps" columns={stepColumns(Math.max(0, ...steps.map((s) => s.entered)))} rows={steps} keyOf={(s) => s.step} empty={<Empty title="Nobody has been in it yet">Figures come when it is published.</Empty>} />
-              </Panel>
-              <Panel title="Document"><pre tabIndex={0}>{JSON.stringify(j.document, null, 2)}</pre></Panel>
-            </div>
-          </>
-        );
-      }}
-    </Loaded>
+    <>
+      {!query.data && <PageHead title="Journey"><Link href="/journeys">All journeys</Link></PageHead>}
+      <Loaded query={query} rows={8}>
+        {(j) => {
+          const steps = j.counts?.steps ?? [];
+          const conversions = Object.entries(j.counts?.conversions ?? {});
+          const entered = (j.counts?.control ?? 0) + (steps[0]?.entered ?? 0);
+          return (
+            <>
+              <PageHead title={<><Text of={j.name} /> <State of={j.status} /></>}>
+                {may && j.status === "live" && <Confirm title={`Pause ${shortened(j.name)}?`} action="Pause" act={() => set("/v1/journeys/{id}/pause")} trigger={<Button>Pause</Button>}>Nobody moves and nobody is let in until it is resumed. People keep their places.</Confirm>}
+                {may && j.status === "paused" && <Confirm danger={false} title={`Resume ${shortened(j.name)}?`} action="Resume" act={() => set("/v1/journeys/{id}/resume")} trigger={<Button kind="primary">Resume</Button>}>What was due meanwhile happens now.</Confirm>}
+                <Link href="/journeys">All journeys</Link>
+              </PageHead>
+              <div className="stack">
+                {j.hold && <div className="banner warn" role="status"><span className="grow">It stands until somebody resumes or stops it: <Text of={j.hold} /></span></div>}
+                <dl className="figures">
+                  <div className="figure"><dt>Entered</dt><dd>{count(entered)}</dd></div>
+                  <div className="figure"><dt>Inside</dt><dd>{count(steps.reduce((n, s) => n + s.waiting, 0))}</dd></div>
+                  <div className="figure"><dt>Mails</dt><dd>{count(steps.reduce((n, s) => n + s.sent, 0))}</dd></div>
+                  <div className="figure"><dt>Converted</dt><dd>{conversions.length === 0 ? "–" : count(conversions.reduce((n, [, v]) => n + Number(v), 0))}<div className="small muted">{conversions.map(([name, v]) => `${words(name)} ${count(Number(v))}`).join(", ")}</div></dd></div>
+                </dl>
+                <Panel title="Steps" action={<span className="small muted">version {j.version || "none published"}</span>} pad={false}>
+                  <Table label="Steps" columns={stepColumns(Math.max(0, ...steps.map((s) => s.entered)))} rows={steps} keyOf={(s) => s.step} empty={<Empty title="Nobody has been in it yet">Figures come when it is published.</Empty>} />
+                </Panel>
+                <Panel title="Document"><pre tabIndex={0}>{JSON.stringify(j.document, null, 2)}</pre></Panel>
+              </div>
+            </>
+          );
+        }}
+      </Loaded>
+    </>
   );
 }

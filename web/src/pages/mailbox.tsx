@@ -3,14 +3,14 @@ import { useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { get, type Schema } from "../api/client";
 import { ago, bytes, when } from "../format";
-import { Button, Empty, Field, Loaded, Panel, PageHead, Table, type Column } from "../ui";
+import { Button, Empty, Field, Loaded, Panel, PageHead, Table, Text, type Column } from "../ui";
 
 type Mail = Schema<"MailboxMail">;
 
 const columns: Column<Mail>[] = [
-  { header: "To", accessorKey: "to", cell: (c) => <div className="clip">{c.row.original.to}</div> },
-  { header: "Subject", accessorKey: "subject", cell: (c) => <Link href={`/mailbox/${c.row.original.number}`}>{c.row.original.subject || "(no subject)"}</Link> },
-  { header: "From", accessorKey: "from", meta: { hideSmall: true }, cell: (c) => <div className="clip muted">{c.row.original.from || "<>"}</div> },
+  { header: "To", accessorKey: "to", cell: (c) => <div className="clip"><Text of={c.row.original.to} /></div> },
+  { header: "Subject", accessorKey: "subject", meta: { wide: true }, cell: (c) => <Link href={`/mailbox/${c.row.original.number}`}><Text of={c.row.original.subject || "(no subject)"} /></Link> },
+  { header: "From", accessorKey: "from", meta: { hideSmall: true }, cell: (c) => <div className="clip muted"><Text of={c.row.original.from || "<>"} /></div> },
   { header: "Size", accessorKey: "bytes", meta: { num: true, hideSmall: true }, cell: (c) => <span className="nowrap">{bytes(c.row.original.bytes)}</span> },
   { header: "Time", accessorKey: "time", meta: { num: true }, cell: (c) => <span className="nowrap muted" title={when(c.row.original.time)}>{ago(c.row.original.time)}</span> },
 ];
@@ -27,7 +27,7 @@ export function Mailbox() {
   });
   return (
     <>
-      <PageHead title="Mailbox"><Button onClick={() => void query.refetch()}>Look again</Button></PageHead>
+      <PageHead title="Mailbox"><Button onClick={() => void query.refetch()}>Refresh</Button></PageHead>
       <div className="stack">
         <form className="toolbar" role="search" onSubmit={(e) => { e.preventDefault(); go(text.trim() ? `/mailbox?to=${encodeURIComponent(text.trim())}` : "/mailbox"); }}>
           <Field label="To the address" type="search" value={text} onChange={(e) => setText(e.target.value)} placeholder="ann@example.com" />
@@ -37,7 +37,7 @@ export function Mailbox() {
           <Loaded query={query} rows={8}>
             {(data) => (
               <>
-                <Table label="Mails in the mailbox" columns={columns} rows={data.pages.flatMap((p) => p.mails)} keyOf={(m) => String(m.number)} empty={<Empty title="The mailbox is empty">Mail comes here instead of leaving, until a route is configured. The process that is asked keeps the newest in memory.</Empty>} />
+                <Table label="Mails in the mailbox" columns={columns} rows={data.pages.flatMap((p) => p.mails)} keyOf={(m) => String(m.number)} empty={<Empty title="The mailbox is empty">Until a route is configured, mail comes here instead of leaving. Each process keeps its newest mails, in memory.</Empty>} />
                 {query.hasNextPage && <div className="panel-body"><Button onClick={() => void query.fetchNextPage()} disabled={query.isFetchingNextPage}>Older</Button></div>}
               </>
             )}
@@ -52,25 +52,28 @@ export function MailboxMail({ number }: { number: string }) {
   const query = useQuery({ queryKey: ["mailbox", "one", number], queryFn: () => get("/v1/mailboxes/{number}", { params: { number } }), staleTime: Infinity });
   const [source, setSource] = useState(false);
   return (
-    <Loaded query={query} rows={8}>
-      {(mail) => (
-        <>
-          <PageHead title={mail.subject || "(no subject)"}><Link href="/mailbox">Mailbox</Link></PageHead>
-          <div className="stack">
-            <Panel>
-              <dl className="facts">
-                <dt>To</dt><dd>{mail.to}</dd><dt>From</dt><dd>{mail.from || "<>"}</dd><dt>Time</dt><dd>{when(mail.time)}</dd>
-                <dt>Tags</dt><dd>{(mail.tags ?? []).join(", ") || "–"}</dd><dt>Message</dt><dd><Link href={`/messages/${mail.send.split(".")[0]}`}>What became of it</Link></dd>
-              </dl>
-            </Panel>
-            <Panel title={source ? "Source" : "Mail"} action={<Button className="small" onClick={() => setSource(!source)}>{source ? "Show the mail" : "Show the source"}</Button>} pad={false}>
-              {source
-                ? <div className="panel-body"><pre tabIndex={0}>{new TextDecoder().decode(Uint8Array.from(atob(mail.raw ?? ""), (c) => c.charCodeAt(0)))}</pre></div>
-                : <iframe className="mail-frame" title={`The mail to ${mail.to}`} sandbox="" referrerPolicy="no-referrer" src={`/v1/mailboxes/${mail.number}/view`} />}
-            </Panel>
-          </div>
-        </>
-      )}
-    </Loaded>
+    <>
+      {!query.data && <PageHead title="Mail"><Link href="/mailbox">Mailbox</Link></PageHead>}
+      <Loaded query={query} rows={8}>
+        {(mail) => (
+          <>
+            <PageHead title={<Text of={mail.subject || "(no subject)"} />}><Link href="/mailbox">Mailbox</Link></PageHead>
+            <div className="stack">
+              <Panel>
+                <dl className="facts">
+                  <dt>To</dt><dd><Text of={mail.to} /></dd><dt>From</dt><dd><Text of={mail.from || "<>"} /></dd><dt>Time</dt><dd>{when(mail.time)}</dd>
+                  <dt>Tags</dt><dd><Text of={(mail.tags ?? []).join(", ") || "–"} /></dd><dt>Message</dt><dd><Link href={`/messages/${mail.send.split(".")[0]}`}>What became of it</Link></dd>
+                </dl>
+              </Panel>
+              <Panel title={source ? "Source" : "Mail"} action={<Button className="small" onClick={() => setSource(!source)}>{source ? "Show the mail" : "Show the source"}</Button>} pad={false}>
+                {source
+                  ? <div className="panel-body"><pre tabIndex={0}>{new TextDecoder().decode(Uint8Array.from(atob(mail.raw ?? ""), (c) => c.charCodeAt(0)))}</pre></div>
+                  : <iframe className="mail-frame" title={`The mail to ${mail.to}`} sandbox="" referrerPolicy="no-referrer" src={`/v1/mailboxes/${mail.number}/view`} />}
+              </Panel>
+            </div>
+          </>
+        )}
+      </Loaded>
+    </>
   );
 }

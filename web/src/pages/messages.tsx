@@ -12,11 +12,11 @@ type Life = Schema<"SendLife">;
 const tabs: [string, string][] = [["/messages", "All mail"], ["/doubts", "In doubt"]];
 
 const columns: Column<Found>[] = [
-  { header: "To", accessorKey: "to", cell: (c) => <Link href={`/messages/${c.row.original.message}`}><Text of={c.row.original.to} /></Link> },
+  { header: "To", accessorKey: "to", meta: { wide: true }, cell: (c) => <Link href={`/messages/${c.row.original.message}`}><Text of={c.row.original.to} /></Link> },
   { header: "State", accessorKey: "state", cell: (c) => <State of={c.row.original.state} /> },
   { header: "Class", accessorKey: "class", meta: { hideSmall: true } },
-  { header: "Tags", accessorKey: "tags", meta: { hideSmall: true }, cell: (c) => <div className="clip muted">{c.row.original.tags.replaceAll(",", ", ")}</div> },
-  { header: "Why", id: "why", accessorFn: (s) => s.reason ?? s.reply ?? "", meta: { hideSmall: true }, cell: (c) => <div className="clip muted">{c.row.original.reason ?? c.row.original.reply}</div> },
+  { header: "Tags", accessorKey: "tags", meta: { hideSmall: true }, cell: (c) => <div className="clip short muted"><Text of={c.row.original.tags.replaceAll(",", ", ")} /></div> },
+  { header: "Why", id: "why", accessorFn: (s) => (s.reason ? words(s.reason) : s.reply ?? ""), meta: { hideSmall: true }, cell: (c) => <div className="clip muted"><Text of={String(c.getValue())} /></div> },
   { header: "Accepted", accessorKey: "accepted", meta: { num: true }, cell: (c) => <span className="nowrap muted" title={when(c.row.original.accepted)}>{ago(c.row.original.accepted)}</span> },
 ];
 
@@ -51,7 +51,7 @@ export function Messages() {
           <Loaded query={query} rows={8}>
             {(data) => (
               <>
-                <Table label="Mails" columns={columns} rows={data.pages.flatMap((p) => p.sends)} keyOf={(s) => s.send} empty={<Empty title="No mail is found">{to || state ? "Nothing of this kind among what was looked through." : "What is handed in appears here within a second."}</Empty>} />
+                <Table label="Mails" columns={columns} rows={data.pages.flatMap((p) => p.sends)} keyOf={(s) => s.send} empty={<Empty title="No mail was found">{!to && !state ? "Mail that is handed in appears here within a second." : query.hasNextPage ? "None among the newest mail. Look further back." : "Try another address or state."}</Empty>} />
                 {query.hasNextPage && <div className="panel-body"><Button onClick={() => void query.fetchNextPage()} disabled={query.isFetchingNextPage}>{query.isFetchingNextPage ? "Looking" : "Look further back"}</Button></div>}
               </>
             )}
@@ -73,7 +73,7 @@ export function LifeList({ life }: { life: Life[] }) {
           <li key={i} className={toneOf(l.event ?? l.state ?? "")}>
             <div>
               <div className="rowx between"><strong>{words(l.event ?? l.state ?? "changed")}{l.attempt ? `, attempt ${l.attempt}` : ""}</strong><span className="small muted nowrap">{when(l.at)}{took !== undefined && ` (+${took.toFixed(took < 10 ? 3 : 0)} s)`}</span></div>
-              <div className="small muted wrap">{[l.route && `by ${l.route}`, l.remote, l.code, l.reply, l.reason, l.due && `next at ${when(l.due)}`].filter(Boolean).join(" · ")}</div>
+              <div className="small muted wrap"><Text of={[l.route && `by ${l.route}`, l.remote, l.code, l.reply, l.reason && words(l.reason), l.due && `next at ${when(l.due)}`].filter(Boolean).join(" · ")} /></div>
             </div>
           </li>
         );
@@ -121,7 +121,7 @@ export function MessagePage({ id }: { id: string }) {
                   <dt>From</dt><dd><Text of={first.from} /></dd>
                   <dt>Class</dt><dd>{first.class}</dd>
                   <dt>Priority</dt><dd>{first.priority}</dd>
-                  <dt>Tags</dt><dd>{first.tags.replaceAll(",", ", ") || "–"}</dd>
+                  <dt>Tags</dt><dd><Text of={first.tags.replaceAll(",", ", ") || "–"} /></dd>
                   {first.journey && <><dt>Journey</dt><dd><Link href={`/journeys/${first.journey}`}>{first.journey}</Link></dd></>}
                   {first.user_id && <><dt>Person</dt><dd><Link href={`/people?q=${encodeURIComponent(first.user_id)}`}><Text of={first.user_id} /></Link></dd></>}
                   <dt>Accepted</dt><dd>{when(first.accepted)}</dd>

@@ -33,16 +33,16 @@ export function People() {
       <PageHead title="People" />
       <div className="stack">
         <form className="toolbar" role="search" onSubmit={(e) => { e.preventDefault(); go(`/people?q=${encodeURIComponent(text.trim())}`); }}>
-          <Field label="Id or address, or how one begins, or alias as label:name" type="search" value={text} onChange={(e) => setText(e.target.value)} placeholder="ann@example.com" autoFocus />
+          <Field label="Id or address" type="search" value={text} onChange={(e) => setText(e.target.value)} placeholder="ann@example.com" autoFocus />
           <Button kind="primary" type="submit">Find</Button>
         </form>
         <Panel pad={false}>
-          {asked === "" ? <Empty title="Find a person">By the id that your programs use or an address, whole or how it begins, by an alias, or by our own id.</Empty> : (
+          {asked === "" ? <Empty title="Find a person">By the id that your programs use or an address, or how one begins; by an alias, written as label:name; or by our own id.</Empty> : (
             <Loaded query={query}>
               {({ users, more }) => (
                 <>
-                  <Table label="People" columns={columns} rows={users} keyOf={(u) => u.braze_id} empty={<Empty title="Nobody is found">Ids and aliases are compared as they are, addresses in whichever case. Nothing is looked for in the middle.</Empty>} />
-                  {more && <p className="panel-body muted">There are more. A longer text finds them.</p>}
+                  <Table label="People" columns={columns} rows={users} keyOf={(u) => u.braze_id} empty={<Empty title="Nobody was found">Write an id, an address, or how one begins: no text is found in the middle of another. Ids and aliases are case-sensitive, addresses are not.</Empty>} />
+                  {more && <p className="panel-body muted">There are more than are shown. Write more of the id or address to find them.</p>}
                 </>
               )}
             </Loaded>
@@ -78,9 +78,9 @@ function Where({ id }: { id: string }) {
   const query = useQuery({ queryKey: ["people", id, "journeys"], queryFn: () => get("/v1/users/{id}/journeys", { params: { id }, query: { by: "braze_id" } }) });
   return (
     <Loaded query={query} rows={2}>
-      {(data) => (data.journeys.length === 0 ? <p className="panel-body muted">In none.</p> : (
+      {(data) => (data.journeys.length === 0 ? <p className="panel-body muted">In no journey.</p> : (
         <ul className="panel-body stack-s">
-          {data.journeys.map((j) => <li key={j.journey} className="rowx between"><Link href={`/journeys/${j.journey}`}><Text of={j.name} /></Link><span className="rowx small muted">{j.step_name ?? j.step}<State of={j.state} /></span></li>)}
+          {data.journeys.map((j) => <li key={j.journey} className="rowx between"><Link href={`/journeys/${j.journey}`}><Text of={j.name} /></Link><span className="rowx small muted"><Text of={j.step_name ?? j.step} /><State of={j.state} /></span></li>)}
         </ul>
       ))}
     </Loaded>
@@ -97,26 +97,29 @@ export function Person({ id }: { id: string }) {
     },
   });
   return (
-    <Loaded query={query} rows={8}>
-      {(user) => {
-        const facts: [string, unknown][] = [["Id", user.external_id], ["Our id", user.braze_id], ["Address", user.email], ["Phone", user.phone], ["Language", user.language], ["Country", user.country], ["Time zone", user.time_zone], ["Known since", user.created_at && when(user.created_at)]];
-        const custom = Object.entries(user.custom_attributes ?? {});
-        return (
-          <>
-            <PageHead title={<Text of={fullName(user) || user.external_id || user.email || id} />}><Link href="/people">All people</Link></PageHead>
-            <div className="cols2">
-              <Timeline id={id} />
-              <div className="stack">
-                <Panel title="Profile"><dl className="facts">{facts.filter(([, v]) => v).map(([k, v]) => <div key={k} style={{ display: "contents" }}><dt>{k}</dt><dd><Text of={shown(v)} /></dd></div>)}</dl></Panel>
-                <Panel title="Consent"><Consent user={user} /></Panel>
-                <Panel title="Journeys" pad={false}><Where id={id} /></Panel>
-                <Panel title="Attributes">{custom.length === 0 ? <p className="muted">None.</p> : <dl className="facts">{custom.map(([k, v]) => <div key={k} style={{ display: "contents" }}><dt><Text of={k} /></dt><dd><Text of={shown(v)} /></dd></div>)}</dl>}</Panel>
-                {(user.purchases ?? []).length > 0 && <Panel title="Purchases"><dl className="facts">{user.purchases!.map((p) => <div key={p.name} style={{ display: "contents" }}><dt><Text of={p.name ?? ""} /></dt><dd>{count(p.count)}, last {when(p.last)}</dd></div>)}</dl></Panel>}
+    <>
+      {!query.data && <PageHead title="Person"><Link href="/people">All people</Link></PageHead>}
+      <Loaded query={query} rows={8}>
+        {(user) => {
+          const facts: [string, unknown][] = [["Id", user.external_id], ["Our id", user.braze_id], ["Address", user.email], ["Phone", user.phone], ["Language", user.language], ["Country", user.country], ["Time zone", user.time_zone], ["Known since", user.created_at && when(user.created_at)]];
+          const custom = Object.entries(user.custom_attributes ?? {});
+          return (
+            <>
+              <PageHead title={<Text of={fullName(user) || user.external_id || user.email || id} />}><Link href="/people">All people</Link></PageHead>
+              <div className="cols2">
+                <Timeline id={id} />
+                <div className="stack">
+                  <Panel title="Profile"><dl className="facts">{facts.filter(([, v]) => v).map(([k, v]) => <div key={k} style={{ display: "contents" }}><dt>{k}</dt><dd><Text of={shown(v)} /></dd></div>)}</dl></Panel>
+                  <Panel title="Consent"><Consent user={user} /></Panel>
+                  <Panel title="Journeys" pad={false}><Where id={id} /></Panel>
+                  <Panel title="Attributes">{custom.length === 0 ? <p className="muted">No custom attributes.</p> : <dl className="facts">{custom.map(([k, v]) => <div key={k} style={{ display: "contents" }}><dt><Text of={k} /></dt><dd><Text of={shown(v)} /></dd></div>)}</dl>}</Panel>
+                  {(user.purchases ?? []).length > 0 && <Panel title="Purchases"><dl className="facts">{user.purchases!.map((p) => <div key={p.name} style={{ display: "contents" }}><dt><Text of={p.name ?? ""} /></dt><dd>{count(p.count)}, last {when(p.last)}</dd></div>)}</dl></Panel>}
+                </div>
               </div>
-            </div>
-          </>
-        );
-      }}
-    </Loaded>
+            </>
+          );
+        }}
+      </Loaded>
+    </>
   );
 }

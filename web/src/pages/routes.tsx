@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
 import { count } from "../format";
-import { Badge, Button, Empty, FormDialog, Loaded, Panel, Table, type Column } from "../ui";
+import { Badge, Button, Empty, FormDialog, Loaded, Panel, Table, Text, type Column } from "../ui";
 
 type Settings = Schema<"Settings">;
 type RouteRow = Settings["routes"][number];
@@ -10,13 +10,13 @@ type DomainRow = Settings["domains"][number];
 type SettingRow = Settings["settings"][number];
 
 /** Place is where a setting is to be changed; without a file it is set nowhere. */
-const Place = ({ of }: { of: string }) => (of === "default" ? <span className="muted">the preset</span> : <span className="mono">{of}</span>);
+const Place = ({ of }: { of: string }) => (of === "default" ? <span className="muted">default</span> : <span className="mono">{of}</span>);
 
 const routeColumns: Column<RouteRow>[] = [
   { header: "Route", accessorKey: "route" },
   {
     header: "State", id: "state", accessorFn: (r) => r.why ?? r.breaker,
-    cell: ({ row: { original: r } }) => (r.why ? <><Badge tone="bad">down</Badge> <span className="small muted wrap">{r.why}</span></> : r.breaker === "closed" ? <Badge tone="good">works</Badge> : <Badge tone="warn">{r.breaker}</Badge>),
+    cell: ({ row: { original: r } }) => (r.why ? <><Badge tone="bad">down</Badge> <span className="small muted"><Text of={r.why} /></span></> : r.breaker === "closed" ? <Badge tone="good">works</Badge> : <Badge tone="warn">{r.breaker}</Badge>),
   },
   { header: "Mails", accessorKey: "mails", meta: { num: true, hideSmall: true }, cell: (c) => count(c.row.original.mails) },
   { header: "Left today", id: "left", accessorFn: (r) => r.left_today ?? -1, meta: { num: true, hideSmall: true }, cell: (c) => (c.row.original.left_today === undefined ? <span className="muted">no limit</span> : count(c.row.original.left_today)) },

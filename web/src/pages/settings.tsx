@@ -1,7 +1,7 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { call, get, type Schema } from "../api/client";
 import { useMay, useSession } from "../api/session";
-import { when } from "../format";
+import { shortened, when } from "../format";
 import { Badge, Button, Confirm, Empty, Field, FormDialog, Loaded, Panel, PageHead, Table, Tabs, Text, type Column } from "../ui";
 import { Routes } from "./routes";
 
@@ -25,7 +25,7 @@ function Accounts() {
   const query = useQuery({ queryKey: ["accounts"], queryFn: () => get("/v1/accounts") });
   const again = () => client.invalidateQueries({ queryKey: ["accounts"] });
   const columns: Column<Schema<"Account">>[] = [
-    { header: "Name", accessorKey: "name", cell: (c) => <>{c.row.original.name} {c.row.original.id === me.id && <span className="muted">(you)</span>}</> },
+    { header: "Name", accessorKey: "name", meta: { wide: true }, cell: (c) => <><Text of={c.row.original.name} /> {c.row.original.id === me.id && <span className="muted">(you)</span>}</> },
     { header: "Role", accessorKey: "role" },
     { header: "Made", accessorKey: "created", meta: { hideSmall: true }, cell: (c) => <span className="muted nowrap">{when(c.row.original.created)}</span> },
     {
@@ -34,13 +34,13 @@ function Accounts() {
         const a = c.row.original;
         return (
           <div className="rowx" style={{ justifyContent: "flex-end" }}>
-            <FormDialog title={`Change ${a.name}`} action="Save" trigger={<Button className="small">Change</Button>}
+            <FormDialog title={`Change ${shortened(a.name)}`} action="Save" trigger={<Button className="small">Change</Button>}
               submit={async (v) => { await call("put", "/v1/accounts/{id}", { params: { id: a.id }, body: { ...(v.role !== a.role && { role: v.role }), ...(v.password && { password: v.password }), ...(v.role === a.role && !v.password && { role: a.role }) } }); await again(); }}>
               <RoleSelect value={a.role} />
               <Field label="New password" name="password" type="password" autoComplete="new-password" minLength={12} hint="Empty: the old one stays. A new one signs the account out." />
             </FormDialog>
-            <Confirm title={`Sign ${a.name} out everywhere?`} action="Sign out" trigger={<Button className="small">Sign out</Button>} act={() => call("delete", "/v1/accounts/{id}/sessions", { params: { id: a.id } })}>All its sessions end within 5 seconds.</Confirm>
-            {a.id !== me.id && <Confirm title={`Remove ${a.name}?`} action="Remove" trigger={<Button className="small">Remove</Button>} act={async () => { await call("delete", "/v1/accounts/{id}", { params: { id: a.id } }); await again(); }}>What it has changed stays in the audit log.</Confirm>}
+            <Confirm title={`Sign ${shortened(a.name)} out everywhere?`} action="Sign out" trigger={<Button className="small">Sign out</Button>} act={() => call("delete", "/v1/accounts/{id}/sessions", { params: { id: a.id } })}>All its sessions end within 5 seconds.</Confirm>
+            {a.id !== me.id && <Confirm title={`Remove ${shortened(a.name)}?`} action="Remove" trigger={<Button className="small">Remove</Button>} act={async () => { await call("delete", "/v1/accounts/{id}", { params: { id: a.id } }); await again(); }}>What it has changed stays in the audit log.</Confirm>}
           </div>
         );
       },
@@ -70,7 +70,7 @@ function Keys() {
     { header: "Made", accessorKey: "created", meta: { hideSmall: true }, cell: (c) => <span className="muted nowrap">{when(c.row.original.created)}</span> },
     {
       header: () => <span className="sr">Actions</span>, id: "actions", enableSorting: false, meta: { num: true },
-      cell: (c) => (c.row.original.revoked ? <Badge>revoked</Badge> : <Confirm title={`Revoke ${c.row.original.name || c.row.original.id}?`} action="Revoke" trigger={<Button className="small">Revoke</Button>} act={async () => { await call("delete", "/v1/keys/{id}", { params: { id: c.row.original.id } }); await again(); }}>Programs that use it are refused within 5 seconds, for good.</Confirm>),
+      cell: (c) => (c.row.original.revoked ? <Badge>revoked</Badge> : <Confirm title={`Revoke ${shortened(c.row.original.name || c.row.original.id)}?`} action="Revoke" trigger={<Button className="small">Revoke</Button>} act={async () => { await call("delete", "/v1/keys/{id}", { params: { id: c.row.original.id } }); await again(); }}>Programs that use it are refused within 5 seconds, for good.</Confirm>),
     },
   ];
   return (
@@ -125,8 +125,8 @@ function Groups() {
         const g = c.row.original;
         return (
           <div className="rowx" style={{ justifyContent: "flex-end" }}>
-            <FormDialog title={`Change ${g.name}`} action="Save" trigger={<Button className="small">Change</Button>} submit={(v) => put(g.id, v)}><GroupFields of={g} /></FormDialog>
-            <Confirm title={`Remove ${g.name}?`} action="Remove" trigger={<Button className="small">Remove</Button>} act={async () => { await call("delete", "/v1/groups/{id}", { params: { id: g.id } }); await again(); }}>The page of mails shows it no more. What people chose stays.</Confirm>
+            <FormDialog title={`Change ${shortened(g.name)}`} action="Save" trigger={<Button className="small">Change</Button>} submit={(v) => put(g.id, v)}><GroupFields of={g} /></FormDialog>
+            <Confirm title={`Remove ${shortened(g.name)}?`} action="Remove" trigger={<Button className="small">Remove</Button>} act={async () => { await call("delete", "/v1/groups/{id}", { params: { id: g.id } }); await again(); }}>The page of mails shows it no more. What people chose stays.</Confirm>
           </div>
         );
       },

@@ -3,7 +3,7 @@ import { useState } from "react";
 import { useLocation, useSearch } from "wouter";
 import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
-import { when, words } from "../format";
+import { shortened, when, words } from "../format";
 import { Badge, Button, Confirm, Empty, Field, FormDialog, Loaded, Panel, PageHead, Table, Text, type Column } from "../ui";
 
 type Row = Schema<"Suppression">;
@@ -22,17 +22,17 @@ export function Suppressions() {
   });
   const again = () => client.invalidateQueries({ queryKey: ["suppressions"] });
   const columns: Column<Row>[] = [
-    { header: "Entry", accessorKey: "entry", cell: (c) => <Text of={c.row.original.entry} /> },
+    { header: "Entry", accessorKey: "entry", meta: { wide: true }, cell: (c) => <Text of={c.row.original.entry} /> },
     { header: "Reason", accessorKey: "reason", cell: (c) => (c.row.original.removed ? <Badge>removed</Badge> : <Badge tone="warn">{words(c.row.original.reason)}</Badge>) },
     { header: "Holds back", accessorKey: "scope", meta: { hideSmall: true }, cell: (c) => (c.row.original.scope === "all" ? "all mail" : "marketing") },
-    { header: "App", accessorKey: "app_id", meta: { hideSmall: true }, cell: (c) => c.row.original.app_id || <span className="muted">all</span> },
-    { header: "From", accessorKey: "source", meta: { hideSmall: true }, cell: (c) => <div className="clip muted">{c.row.original.source}</div> },
+    { header: "App", accessorKey: "app_id", meta: { hideSmall: true }, cell: (c) => (c.row.original.app_id ? <Text of={c.row.original.app_id} /> : <span className="muted">all</span>) },
+    { header: "From", accessorKey: "source", meta: { hideSmall: true }, cell: (c) => <div className="clip short muted" title={shortened(c.row.original.source)}><Text of={c.row.original.source} /></div> },
     { header: "Since", accessorKey: "time", meta: { num: true, hideSmall: true }, cell: (c) => <span className="nowrap muted">{when(c.row.original.time)}</span> },
   ];
   if (may) columns.push({
     header: () => <span className="sr">Actions</span>, id: "actions", enableSorting: false, meta: { num: true },
     cell: (c) => !c.row.original.removed && (
-      <Confirm title={`Mail ${c.row.original.entry} again?`} action="Remove" trigger={<Button className="small">Remove</Button>}
+      <Confirm title={`Mail ${shortened(c.row.original.entry)} again?`} action="Remove" trigger={<Button className="small">Remove</Button>}
         act={async () => { await call("post", "/v1/suppressions/remove", { body: { entries: [c.row.original.entry], reason: c.row.original.reason } }); await again(); }}>
         It was suppressed for: {words(c.row.original.reason)}. Mail to it leaves again within a second.
       </Confirm>

@@ -27,7 +27,7 @@ function lineOf(e: Entry): Line {
   }
   if (e.journey) {
     const j = e.journey;
-    return { title: `Entered ${j.name}`, href: `/journeys/${j.journey}`, state: j.state, notes: [j.occurrence > 0 && `for the ${j.occurrence + 1}. time`, `${j.state === "inside" ? "now" : "last"} at ${j.step_name ?? j.step}`, j.due && `until ${when(j.due)}`] };
+    return { title: `Entered ${j.name}`, href: `/journeys/${j.journey}`, state: j.state, notes: [j.occurrence > 0 && `entry ${j.occurrence + 1}`, `${j.state === "inside" ? "now" : "last"} at ${j.step_name ?? j.step}`, j.due && `until ${when(j.due)}`] };
   }
   if (e.group) return { title: `Group ${e.group.id}`, state: e.group.state, notes: [] };
   if (e.suppression) {
