@@ -4,6 +4,7 @@
 //
 // It prints "ok STEP" for each step, and ends at the first that fails.
 const fs = require("node:fs");
+const http = require("node:http");
 const net = require("node:net");
 const assert = require("node:assert/strict");
 const { chromium } = require("playwright-core");
@@ -12,6 +13,7 @@ const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const [url, link, shots] = process.argv.slice(2);
 const password = "correct horse battery";
 const evil = `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>`;
+const mostBytes = 250_000; // of a page and all that it asks for, as they are on their way
 const faults = []; // what no page may do, in any step
 
 async function open(browser, width, scheme) {
@@ -67,7 +69,61 @@ async function judged(page, where) {
   return beyond > 0 ? [...found, `${where} is ${beyond} pixels wider than the window`] : found;
 }
 
+/** as opens a page that is signed in as another is. */
+async function as(browser, page, width = 1280) {
+  const at = await open(browser, width, "light");
+  await at.context().addCookies((await page.context().storageState()).cookies);
+  return at;
+}
+
+/** forgive takes faults out that a step has made on purpose. */
+const forgive = (made) => faults.splice(0, faults.length, ...faults.filter((f) => !made.test(f)));
+
+/** cutting passes requests on to the server. Answers of paths that match it ends in the middle of their bodies, and their connections with them. */
+async function cutting(paths) {
+  const server = http.createServer((req, res) => {
+    const onward = http.request(url + req.url, { method: req.method, headers: req.headers }, async (from) => {
+      res.writeHead(from.statusCode, from.headers);
+      if (!paths.test(req.url)) return void from.pipe(res);
+      const body = Buffer.concat(await from.toArray());
+      res.write(body.subarray(0, body.length / 2), () => res.destroy());
+    });
+    onward.on("error", () => res.destroy());
+    res.on("close", () => onward.destroy());
+    req.pipe(onward);
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { origin: `http://127.0.0.1:${server.address().port}`, close: () => { server.close(); server.closeAllConnections(); } };
+}
+
 const accessible = async (page, where) => assert.deepEqual(await judged(page, where), []);
+
+/** unreached visits a page by the Tab key alone, and returns what can be pressed or filled in there and is not reached, or not seen to be. */
+async function unreached(browser, page, path, width) {
+  const at = await as(browser, page, width);
+  await at.goto(url + path);
+  await at.getByRole("heading", { level: 1 }).waitFor();
+  await at.getByText("Loading", { exact: true }).first().waitFor({ state: "detached" });
+  const wanted = await at.evaluate(() => {
+    const all = [...document.querySelectorAll("a, button, input, select, textarea, summary, [onclick], [role=button], [role=menuitem]")].filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.disabled);
+    all.forEach((e, i) => { e.dataset.place = i; });
+    return all.map((e) => e.outerHTML.slice(0, 120));
+  });
+  const wrong = [];
+  const reached = new Set();
+  for (let i = 0; i < wanted.length + 20 && reached.size < wanted.length; i++) {
+    await at.keyboard.press("Tab");
+    const found = await at.evaluate(() => {
+      const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
+      const drawn = parseFloat(style.outlineWidth) >= 2 && style.outlineStyle !== "none";
+      return { place: e.dataset.place, html: e.outerHTML.slice(0, 120), seen: drawn && box.width > 0 && box.left >= 0 && box.right <= innerWidth && box.bottom > 0 && box.top < innerHeight };
+    });
+    if (found.place !== undefined) reached.add(Number(found.place));
+    if (!found.seen && !found.html.startsWith("<body")) wrong.push(`${path} ${width}: the focus is not seen on ${found.html}`);
+  }
+  await at.context().close();
+  return [...wrong, ...wanted.filter((_, i) => !reached.has(i)).map((html) => `${path} ${width}: the Tab key does not reach ${html}`)];
+}
 
 (async () => {
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
@@ -161,7 +217,7 @@ const accessible = async (page, where) => assert.deepEqual(await judged(page, wh
     await page.getByRole("link", { name: "What became of it" }).click();
     await page.getByText("sent").first().waitFor();
     // A mail's own script is refused by its policy, and says so.
-    faults.splice(0, faults.length, ...faults.filter((f) => !/Blocked script execution|sandbox|Refused to|violates the following Content Security Policy/.test(f)));
+    forgive(/Blocked script execution|sandbox|Refused to|violates the following Content Security Policy/);
   });
   const viewer = await open(browser, 1280, "dark");
   await step("roles refused", async () => {
@@ -237,8 +293,8 @@ const accessible = async (page, where) => assert.deepEqual(await judged(page, wh
   });
   await step("routes and domains", async () => {
     await page.goto(`${url}/settings/routes`);
-    await page.getByRole("row", { name: /^sink works .* the preset$/ }).waitFor();
-    await page.getByRole("row", { name: /^sending sink the preset$/ }).waitFor();
+    await page.getByRole("row", { name: /^sink works .* default$/ }).waitFor();
+    await page.getByRole("row", { name: /^sending sink default$/ }).waitFor();
   });
   await step("reactions", async () => {
     await page.getByRole("link", { name: "Reactions" }).click();
@@ -249,7 +305,7 @@ const accessible = async (page, where) => assert.deepEqual(await judged(page, wh
     await rows.getByRole("link").first().click(); // into its links
     await page.getByText("Only of the campaign").waitFor();
     assert.equal(new URL(page.url()).searchParams.get("campaign"), `\u202e${evil}`);
-    await page.getByLabel("Told apart by").selectOption("day");
+    await page.getByLabel("Group by").selectOption("day");
     await rows.filter({ hasText: new Date().getUTCFullYear() }).first().waitFor();
     await page.getByLabel("Time").selectOption("7");
     await page.waitForURL(/days=7/);
@@ -293,15 +349,29 @@ const accessible = async (page, where) => assert.deepEqual(await judged(page, wh
     await page.getByRole("heading", { name: "What happened" }).waitFor();
     await accessible(page, "a person of a long name");
     const texts = await page.evaluate(() => [...document.querySelectorAll("bdi")].map((e) => e.textContent));
-    assert.ok(texts.some((t) => t.includes("WWWW")) && texts.every((t) => t.length <= 301 && !/[\u202a-\u202e\u2066-\u2069]/.test(t)), "a text is shown whole, or turns what is beside it");
+    assert.ok(texts.some((t) => t.includes("WWWW")) && texts.every((t) => t.length <= 201 && !/[\u202a-\u202e\u2066-\u2069]/.test(t)), "a text is shown whole, or turns what is beside it");
     assert.equal(await page.evaluate(() => window.hacked), undefined, "a script in a name was run");
+    const turned = `\u202e${"\u05d0\u05d1 ".repeat(5000)}`;
+    await page.route(/\/v1\/(sends|mailboxes)\b/, async (r) => {
+      const answer = await r.fetch();
+      const body = await answer.json();
+      for (const m of body.sends ?? body.mails) Object.assign(m, { to: `${"m".repeat(10_000)}@example.com`, subject: turned, from: turned, tags: turned, reply: turned, reason: turned });
+      await r.fulfill({ response: answer, json: body });
+    });
+    for (const path of ["/messages", "/mailbox"]) {
+      await page.goto(url + path);
+      const line = page.getByRole("row").filter({ hasText: "mmmm" }).first();
+      assert.ok((await line.textContent()).includes("[U+202E]"), `${path} does not write out what turns the text`);
+      assert.ok((await line.boundingBox()).height < 400, `${path} has a row that is very high`);
+      await accessible(page, `${path} of long names`);
+    }
+    await page.unroute(/\/v1\/(sends|mailboxes)\b/);
   });
   await step("a slow or broken API", async () => {
-    const at = await open(browser, 1280, "light");
-    await at.context().addCookies((await page.context().storageState()).cookies);
+    const at = await as(browser, page);
     const wanted = /\/v1\/(reactions|series|audit|users|sends)\b/;
     const lost = [];
-    for (const [path, there] of [["/reactions", "Answers of programs"], ["/settings/audit", "Before and after"], ["/people?q=eve", "eve@example.com"], ["/messages", "eve@example.com"]]) {
+    for (const [path, there] of [["/reactions", "Automatic replies"], ["/settings/audit", "Before and after"], ["/people?q=eve", "eve@example.com"], ["/messages", "eve@example.com"]]) {
       for (const [how, answer] of [
         ["an error", { status: 500, contentType: "application/json", body: '{"error":{"code":"internal","message":"<b>it</b> broke"}}' }],
         ["no JSON", { status: 200, contentType: "text/html", body: "<h1>proxy</h1>" }],
@@ -328,8 +398,85 @@ const accessible = async (page, where) => assert.deepEqual(await judged(page, wh
       await at.unroute(wanted);
     }
     await at.context().close();
-    faults.splice(0, faults.length, ...faults.filter((f) => !/status of 500|ERR_CONNECTION_RESET/.test(f)));
+    forgive(/status of 500|ERR_CONNECTION_RESET/);
     assert.equal(lost.join("\n"), "");
+  });
+  await step("a first visit is small", async () => {
+    for (const path of ["/sign-in", "/", "/series", "/people?q=eve", "/messages", "/journeys"]) {
+      const at = path === "/sign-in" ? await open(browser, 1280, "light") : await as(browser, page);
+      await at.goto(url + path);
+      await at.getByRole("heading", { level: 1 }).waitFor();
+      await at.getByText("Loading", { exact: true }).first().waitFor({ state: "detached" });
+      const loaded = await at.evaluate(() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")].map((e) => [e.name, e.transferSize]));
+      const bytes = loaded.reduce((sum, [, size]) => sum + size, 0);
+      assert.ok(bytes > 100_000 && bytes < mostBytes, `${path} loads ${bytes} bytes: ${loaded.join(" ")}`);
+      await at.context().close();
+    }
+  });
+  await step("a clock that is wrong", async () => {
+    for (const hours of [-7, 7]) {
+      const at = await as(browser, page);
+      await at.clock.install({ time: Date.now() + hours * 3_600_000 });
+      await at.goto(`${url}/messages`);
+      const mail = at.getByRole("row").filter({ hasText: "eve@example.com" });
+      await mail.getByText(/^(now|[\d.]+ (s|min) ago)$/).waitFor();
+      await at.getByRole("link", { name: "Reactions" }).click();
+      await at.getByRole("region", { name: "Reactions" }).getByRole("row").nth(1).waitFor();
+      await at.context().close();
+    }
+  });
+  await step("an answer that is late", async () => {
+    const at = await as(browser, page);
+    await at.clock.install();
+    await at.route(/\/v1\/(users|sends|suppressions|session)\b/, () => undefined); // is never answered
+    await at.goto(url);
+    await at.getByText("Loading", { exact: true }).first().waitFor({ state: "attached" });
+    await at.clock.fastForward(31_000);
+    await at.getByText("has not answered within 30 seconds. Try again").waitFor();
+    await at.unroute(/\/v1\/(users|sends|suppressions|session)\b/);
+    await at.getByRole("button", { name: "Try again" }).click();
+    await heading(at, "Overview");
+    await at.getByRole("link", { name: "Suppressions" }).click();
+    await at.route(/\/v1\/suppressions\b/, () => undefined);
+    await at.getByRole("button", { name: "Suppress an address" }).click();
+    await at.getByLabel("Address, or a domain").fill("late@example.com");
+    await at.getByRole("button", { name: "Suppress", exact: true }).click();
+    await at.clock.fastForward(31_000);
+    await at.getByRole("dialog").getByText("may have been done all the same").waitFor();
+    assert.equal(await at.getByLabel("Address, or a domain").inputValue(), "late@example.com", "what was written is gone");
+    await at.context().close();
+  });
+  await step("an answer that is cut", async () => {
+    const paths = new Map([["/people?q=eve", /\/v1\/users/], ["/messages", /\/v1\/sends/], ["/series", /\/v1\/series/], ["/mailbox", /\/v1\/mailboxes/], ["/journeys", /\/v1\/journeys/], ["/settings/keys", /\/v1\/keys/]]);
+    for (const [path, asked] of paths) {
+      const { origin, close } = await cutting(asked);
+      const context = await browser.newContext({ storageState: await page.context().storageState() });
+      const at = await context.newPage();
+      await at.goto(origin + path);
+      await at.getByText("The server does not answer. Look whether").first().waitFor();
+      await at.getByRole("button", { name: "Try again" }).first().waitFor();
+      await context.close();
+      close();
+    }
+  });
+  await step("a browser that takes itself for offline", async () => {
+    const at = await as(browser, page);
+    await at.goto(url);
+    await heading(at, "Overview");
+    await at.context().setOffline(true);
+    await at.getByRole("link", { name: "Messages" }).click();
+    await at.getByText("The server does not answer. Look whether").first().waitFor();
+    await at.getByRole("link", { name: "Series" }).click(); // a part that is loaded when it is asked for
+    await at.getByText("This page cannot be shown").waitFor();
+    await at.getByRole("link", { name: "Journeys" }).click();
+    await heading(at, "Journeys");
+    await at.getByRole("button", { name: "Sign out" }).click();
+    await at.getByRole("alert").getByText("may have been done all the same").waitFor();
+    await at.context().setOffline(false);
+    await at.getByRole("link", { name: "Messages" }).click();
+    await at.getByRole("link", { name: "eve@example.com" }).first().waitFor();
+    await at.context().close();
+    forgive(/ERR_INTERNET_DISCONNECTED|Failed to fetch dynamically imported module/);
   });
   await step("a long list", async () => {
     const sends = Array.from({ length: 1000 }, (_, i) => ({
@@ -337,8 +484,7 @@ const accessible = async (page, where) => assert.deepEqual(await judged(page, wh
       class: "marketing", priority: "normal", tags: "spring,".repeat(i % 50), attempts: 1, accepted: "2026-01-31T10:00:00Z", updated: "2026-01-31T10:00:00Z", life: [],
     }));
     for (const width of [1280, 390]) {
-      const at = await open(browser, width, "light");
-      await at.context().addCookies((await page.context().storageState()).cookies);
+      const at = await as(browser, page, width);
       await at.route(/\/v1\/sends\?/, (r) => r.fulfill({ json: { sends } }));
       await at.goto(`${url}/messages`);
       const list = at.getByRole("region", { name: "Mails" });
@@ -386,6 +532,30 @@ const accessible = async (page, where) => assert.deepEqual(await judged(page, wh
     assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the page");
     await page.keyboard.press("Enter");
     assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+    await page.getByRole("link", { name: "Messages" }).press("Enter");
+    const list = page.getByRole("region", { name: "Mails" });
+    await list.getByRole("link").first().press("Enter");
+    await page.getByText("First opened").waitFor();
+    assert.equal(await page.evaluate(() => document.activeElement.id), "main", "the keyboard is nowhere when the link is gone");
+    const wrong = [];
+    const { body } = await ask(page, "GET", "/v1/users?q=eve@");
+    for (const path of ["/", "/people?q=eve", `/people/${body.users[0].braze_id}`, "/messages", "/reactions", "/mailbox", "/suppressions", "/series", "/journeys", "/settings/accounts", "/settings/keys", "/settings/groups", "/settings/routes", "/settings/audit"]) {
+      for (const width of [1280, 390]) wrong.push(...(await unreached(browser, page, path, width)));
+    }
+    assert.equal(wrong.join("\n"), "");
+  });
+  await step("a dialog by the keyboard", async () => {
+    await page.goto(`${url}/settings/keys`);
+    await page.getByRole("button", { name: "Make a key" }).press("Enter");
+    const dialog = page.getByRole("dialog");
+    await dialog.waitFor();
+    for (let i = 0; i < 8; i++) { // all it has, and around
+      assert.ok(await dialog.evaluate((d) => d.contains(document.activeElement)), "the keyboard has left the dialog");
+      await page.keyboard.press("Tab");
+    }
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Make a key");
   });
   await browser.close();
 })().catch((e) => {
