@@ -36,7 +36,7 @@ function Figures() {
       {figures.map(([name, { points, sum }, note]) => (
         <div className="figure" key={name}>
           <dt>{name}</dt>
-          <dd>{query.data ? count(sum) : "–"}<div className="small muted">{note}</div><Spark values={points} label={`${name} by hour`} /></dd>
+          <dd>{query.data ? count(sum) : "–"}<div className="small muted">{query.data ? note : "\u00a0"}</div><Spark values={points} label={`${name} by hour`} /></dd>
         </div>
       ))}
     </dl>
