@@ -76,7 +76,7 @@ func TestDashboard(t *testing.T) {
 	if shots == "" {
 		shots = t.TempDir()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*patience) // what was done until then is told
+	ctx, cancel := context.WithTimeout(t.Context(), 6*patience) // what was done until then is told
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", filepath.Join("testdata", "dashboard.cjs"), s.url, link, shots)
 	cmd.Env = append(os.Environ(), "NODE_PATH="+filepath.Join(testTools(t, "node", "npm-test/package-lock.json"), "node_modules"))

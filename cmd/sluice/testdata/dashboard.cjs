@@ -448,7 +448,7 @@ async function unreached(browser, page, path, width) {
   });
   await step("an answer that is cut", async () => {
     const paths = new Map([["/people?q=eve", /\/v1\/users/], ["/messages", /\/v1\/sends/], ["/series", /\/v1\/series/], ["/mailbox", /\/v1\/mailboxes/], ["/journeys", /\/v1\/journeys/], ["/settings/keys", /\/v1\/keys/]]);
-    for (const [path, asked] of paths) {
+    await Promise.all([...paths].map(async ([path, asked]) => { // each asks three times, with pauses
       const { origin, close } = await cutting(asked);
       const context = await browser.newContext({ storageState: await page.context().storageState() });
       const at = await context.newPage();
@@ -457,7 +457,7 @@ async function unreached(browser, page, path, width) {
       await at.getByRole("button", { name: "Try again" }).first().waitFor();
       await context.close();
       close();
-    }
+    }));
   });
   await step("a browser that takes itself for offline", async () => {
     const at = await as(browser, page);
@@ -540,7 +540,8 @@ async function unreached(browser, page, path, width) {
     const wrong = [];
     const { body } = await ask(page, "GET", "/v1/users?q=eve@");
     for (const path of ["/", "/people?q=eve", `/people/${body.users[0].braze_id}`, "/messages", "/reactions", "/mailbox", "/suppressions", "/series", "/journeys", "/settings/accounts", "/settings/keys", "/settings/groups", "/settings/routes", "/settings/audit"]) {
-      for (const width of [1280, 390]) wrong.push(...(await unreached(browser, page, path, width)));
+      wrong.push(...(await unreached(browser, page, path, 1280)));
+      if (["/", "/messages", "/settings/accounts"].includes(path)) wrong.push(...(await unreached(browser, page, path, 390)));
     }
     assert.equal(wrong.join("\n"), "");
   });
