@@ -169,3 +169,35 @@ func TestMailFactsOfMergedUsers(t *testing.T) {
 		}
 	})
 }
+
+// A bounce that is told twice of a mail, by a report that names its user and by a provider
+// that names its address, counts once, in whichever partitions the two and the send are.
+func TestBouncesCountOnce(t *testing.T) {
+	sluice.WriteNewForms()
+	onEachAlone(t, func(b *bed) {
+		p := startPeopleWith(b, setup{})
+		const n = 12
+		for i := range n {
+			s := mailTo(i, external(i).Name, "hello")
+			sent := anOutcome(&s, mail.SendWaiting, mail.SendSent, sluice.EventSent, 1)
+			p.e.write(i%testPartitions, fmt.Sprint("test", i), mail.AppendOutcome(mail.AppendSend(sluice.NewBatch(0), &s), &sent))
+			b.eventually("it is sent", func() bool {
+				return b.query("SELECT COUNT(*) FROM sends WHERE state = 'sent'")[0] == fmt.Sprint(i+1)
+			})
+			for _, by := range []string{`"user_id":"` + s.User + `"`, `"email":"` + s.To + `"`} {
+				p.post(fmt.Sprintf(`{"event":"bounce","event_id":"%d %d","time":1760000100,"message_id":%q,"status":"5.1.1",%s}`, i, len(by), s.Message, by))
+			}
+		}
+		b.eventually("all are in", func() bool {
+			return b.query("SELECT COUNT(*) FROM events WHERE name = 'bounced'")[0] == fmt.Sprint(2*n) && b.count("forwards") == 0
+		})
+		counted := "SELECT COALESCE(SUM(count), 0) FROM reactions WHERE kind = 'bounced_hard'"
+		b.eventually("they are counted", func() bool {
+			return b.query("SELECT COALESCE(SUM(count), 0) >= ? FROM reactions WHERE kind = 'bounced_hard'", n)[0] == "1"
+		})
+		p.e.stop()
+		if got := b.query(counted)[0]; got != fmt.Sprint(n) {
+			b.Errorf("%s bounces are counted, want %d", got, n)
+		}
+	})
+}

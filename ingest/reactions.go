@@ -29,8 +29,12 @@ func reactionOf(e *sluice.Event, f *bounceFacts, place sluice.Place) (r mail.Rea
 		r.Kind = mail.BouncedKind(f.class())
 	}
 	r.Forwarded = e.Origin == sluice.OriginOwnRepeat
+	counted := r.Forwarded && e.Name == mail.EventCounted
+	if counted {
+		r.Kind = countedKind(e.Properties)
+	}
 	switch {
-	case r.Kind == 0 || r.Forwarded && !r.Answers() || r.Kind == mail.ReactionComplained && oneOfSeveral(e):
+	case r.Kind == 0 || r.Forwarded && !r.Answers() && !counted || r.Kind == mail.ReactionComplained && oneOfSeveral(e):
 		return r, false
 	case e.TimeMillis < sluice.MinEventTimeMillis || e.TimeMillis > sluice.MaxEventTimeMillis:
 		return r, false
@@ -40,6 +44,17 @@ func reactionOf(e *sluice.Event, f *bounceFacts, place sluice.Place) (r mail.Rea
 	r.TimeMillis, r.Email, r.Place = e.TimeMillis, e.Email, place
 	r.Own = r.Own || e.Origin == sluice.OriginOwn || r.Judged
 	return r, true
+}
+
+// countedKind reads of which kind a reaction is that the store has forwarded to be counted.
+func countedKind(properties string) mail.ReactionKind {
+	for m := jsonscan.Read(properties); m.Next(); {
+		if m.Key == mail.KindMember {
+			kind, _ := mail.ParseReactionKind(m.Value.Text())
+			return kind
+		}
+	}
+	return 0
 }
 
 // readNamed reads what an event says of a reaction, and reports whether it names a

@@ -7,7 +7,8 @@ import (
 
 // Clicks is what the row of a send remembers of its clicks, so that each can be
 // judged by those beside it: a filter that looks for harm follows all links of a
-// mail within seconds, and no person does.
+// mail within seconds, and no person does. Beside them it remembers what else came back,
+// so that it counts once.
 //
 // The idea. Clicks within ClicksWindowMillis of the first make a burst. A burst is a
 // scan when it has scanLinks different links, or two of them within a second. When
@@ -23,6 +24,28 @@ type Clicks struct {
 	FromMillis, LastMillis int64  // of the burst
 	Links                  uint64 // of the burst, a bit each; link n is bit n modulo 64
 	ScanFrom, ScanTo       int64  // of the last scan, in ms; 0: there was none
+
+	// Counted is what else came back and was counted, once each: bits of once.
+	Counted uint64
+}
+
+// once are the kinds that count once for a send, however often and by whom they are told:
+// a bounce comes as a report by mail and as a provider's webhook. Its classes are one kind,
+// as two systems may call the same bounce by two.
+var once = map[ReactionKind]uint64{
+	ReactionBouncedHard: 1, ReactionBouncedSoft: 1, ReactionBouncedBlock: 1, ReactionBouncedOther: 1,
+	ReactionComplained: 2, ReactionUnsubscribed: 4,
+}
+
+// CountsOnce reports whether a kind counts once for a send.
+func (k ReactionKind) CountsOnce() bool { return once[k] != 0 }
+
+// Count notes what came back, and reports whether it is the first of its kind that counts.
+func (c *Clicks) Count(k ReactionKind) (first bool) {
+	bit := once[k]
+	first = c.Counted&bit == 0
+	c.Counted |= bit
+	return first
 }
 
 const (
@@ -61,7 +84,11 @@ func (c *Clicks) Text() string {
 	if *c == (Clicks{}) {
 		return ""
 	}
-	return fmt.Sprintf("%d %d %x %d %d", c.FromMillis, c.LastMillis, c.Links, c.ScanFrom, c.ScanTo)
+	text := fmt.Sprintf("%d %d %x %d %d", c.FromMillis, c.LastMillis, c.Links, c.ScanFrom, c.ScanTo)
+	if c.Counted != 0 { // programs of before read what stands before it
+		text += fmt.Sprintf(" %x", c.Counted)
+	}
+	return text
 }
 
 // ParseClicks reads what Text wrote; of anything else nothing.
@@ -69,7 +96,8 @@ func ParseClicks(text string) (c Clicks) {
 	if len(text) > maxClicksDigits {
 		return Clicks{}
 	}
-	if n, err := fmt.Sscanf(text, "%d %d %x %d %d", &c.FromMillis, &c.LastMillis, &c.Links, &c.ScanFrom, &c.ScanTo); n != 5 || err != nil {
+	n, err := fmt.Sscanf(text, "%d %d %x %d %d %x", &c.FromMillis, &c.LastMillis, &c.Links, &c.ScanFrom, &c.ScanTo, &c.Counted)
+	if n != 6 && (n != 5 || err == nil) {
 		return Clicks{}
 	}
 	return c

@@ -51,6 +51,34 @@ func TestClicks(t *testing.T) {
 	}
 }
 
+// What came back counts once of its kind, whatever the clicks beside it are.
+func TestReactionsCountOnce(t *testing.T) {
+	var c Clicks
+	for _, x := range []struct {
+		kind  ReactionKind
+		first bool
+	}{
+		{ReactionBouncedHard, true}, {ReactionBouncedHard, false}, {ReactionBouncedSoft, false}, {ReactionBouncedBlock, false}, {ReactionBouncedOther, false},
+		{ReactionComplained, true}, {ReactionUnsubscribed, true}, {ReactionComplained, false}, {ReactionUnsubscribed, false},
+		{ReactionDelivered, true}, {ReactionDelivered, true},
+	} {
+		if got := c.Count(x.kind); got != x.first {
+			t.Errorf("%s: first %v, want %v", x.kind, got, x.first)
+		}
+		c.Add(1_700_000_000_000, 1)
+		if again := ParseClicks(c.Text()); again != c {
+			t.Fatalf("%+v comes back as %+v", c, again)
+		}
+	}
+	c = Clicks{FromMillis: 1 << 52, LastMillis: 1 << 52, Links: 1<<64 - 1, ScanFrom: 1 << 52, ScanTo: 1 << 52, Counted: 7}
+	if text := c.Text(); len(text) > maxClicksDigits || ParseClicks(text) != c {
+		t.Errorf("%q is %+v", text, ParseClicks(text))
+	}
+	if c := ParseClicks("1 2 3 4 5"); c.ScanTo != 5 || c.Counted != 0 {
+		t.Errorf("an earlier text is %+v", c)
+	}
+}
+
 // An id of a reaction names its partition, and nothing else does.
 func TestReactionID(t *testing.T) {
 	for _, p := range []int{0, 7, 255} {

@@ -63,6 +63,14 @@ type Reaction struct {
 // Answers reports whether somebody has opened or clicked the mail.
 func (r *Reaction) Answers() bool { return r.Kind == ReactionOpened || r.Kind == ReactionClicked }
 
+// EventCounted is the name of an item that the store forwards to the partition of a send, so
+// that its reaction counts once there. It is no event, and has no row; KindMember of its
+// properties is the reaction's kind.
+const (
+	EventCounted = "counted"
+	KindMember   = "kind"
+)
+
 // AnyNumber stands for the send of a message that has one alone, or of the address.
 const AnyNumber = -1
 

@@ -56,6 +56,7 @@ type mailed struct {
 	// As of a mail.Reaction. reaction is 0 of what was received.
 	reaction                    mail.ReactionKind
 	machine, own, judged, first bool
+	forwarded                   bool
 	link                        int
 }
 
@@ -76,6 +77,7 @@ type mailedRow struct {
 
 	clicks  mail.Clicks
 	changed bool
+	counted bool // of the rest only what it is counted under is known
 }
 
 // first returns the columns of what happened.
@@ -171,7 +173,7 @@ func (t *txn) fresh(reactions []mail.Reaction) []mailed {
 			event = journey.MailClicked
 		}
 		all = append(all, mailed{SendKey: r.SendKey, event: event, millis: r.TimeMillis, email: r.Email, place: r.Place,
-			reaction: r.Kind, machine: r.Machine, own: r.Own, judged: r.Judged, first: r.First, link: r.Link})
+			reaction: r.Kind, machine: r.Machine, own: r.Own, judged: r.Judged, first: r.First, forwarded: r.Forwarded, link: r.Link})
 	}
 	return all
 }
@@ -251,12 +253,12 @@ func (x *reacting) readRows(ctx context.Context, statement string, read func(sca
 	return x.t.each(ctx, named(text, len(some)), append([]any{common}, some...), read)
 }
 
-// scanCounted reads what a send is counted under, and whose it is.
+// scanCounted reads what a send is counted under, whose it is, and what was counted of it.
 func (x *reacting) scanCounted(scan scanner) error {
-	r := &mailedRow{}
-	var metadata string
-	err := scan(&r.Message, &r.Number, &r.to, &r.tags, &metadata, &r.journey, &r.step, &r.variant)
-	r.campaign = mail.CampaignOf(metadata, r.tags)
+	r := &mailedRow{counted: true}
+	var metadata, clicks string
+	err := scan(&r.Message, &r.Number, &r.part, &r.to, &r.tags, &metadata, &r.journey, &r.step, &r.variant, &clicks)
+	r.campaign, r.clicks = mail.CampaignOf(metadata, r.tags), mail.ParseClicks(clicks)
 	x.rows[r.SendKey] = r
 	return err
 }
@@ -295,8 +297,8 @@ func (x *reacting) find(m *mailed) (*mailedRow, bool) {
 }
 
 // take sets the first of reactions to sends of the place's own partition, and forwards
-// the others to theirs. What is no reaction of the recipient is only counted: for that
-// it may stay where it is.
+// the others to theirs. What is no opening and no click is only counted: for that it may
+// stay where it is, unless it counts once.
 func (x *reacting) take(ctx context.Context, all []mailed) error {
 	for i := range all {
 		m := &all[i]
@@ -310,7 +312,12 @@ func (x *reacting) take(ctx context.Context, all []mailed) error {
 		}
 		m.SendKey = r.SendKey
 		if m.event == "" {
-			x.sums.add(r.countedMail, m.reaction, m.millis)
+			switch {
+			case m.reaction.CountsOnce() && r.part != m.place.Partition && !m.forwarded:
+				x.forward = append(x.forward, user.Forward{From: m.place.Partition, To: r.part, Items: reactionItem(m, r.to, false)})
+			case r.tellsNew(m):
+				x.sums.add(r.countedMail, m.reaction, m.millis)
+			}
 			m.Message = ""
 			continue
 		}
@@ -324,6 +331,16 @@ func (x *reacting) take(ctx context.Context, all []mailed) error {
 		}
 	}
 	return nil
+}
+
+// tellsNew reports whether what came back counts: some kinds do once for a send.
+func (r *mailedRow) tellsNew(m *mailed) bool {
+	if !m.reaction.CountsOnce() {
+		return true
+	}
+	first := r.clicks.Count(m.reaction)
+	r.changed = r.changed || first
+	return first
 }
 
 // judge notes what happened in the row of its send, and reports whether a person did it.
@@ -366,6 +383,12 @@ func (x *reacting) write(ctx context.Context, _ []mailed) error {
 		if !r.changed {
 			continue
 		}
+		if r.counted {
+			if _, err := x.t.changed(ctx, "send_count", r.clicks.Text(), r.Message, r.Number); err != nil {
+				return err
+			}
+			continue
+		}
 		_, err := x.t.changed(ctx, "send_react", s.millisOrNull(r.opened), s.millisOrNull(r.humanOpened), s.millisOrNull(r.clicked), s.millisOrNull(r.humanClicked), r.clicks.Text(), r.Message, r.Number)
 		if err != nil {
 			return err
@@ -375,15 +398,20 @@ func (x *reacting) write(ctx context.Context, _ []mailed) error {
 }
 
 // reactionItem is a reaction as an item of the log of its send's partition: its event
-// once more, without a row. One of that partition itself comes to be judged.
+// once more, without a row, or mail.EventCounted. One of that partition itself comes to be judged.
 func reactionItem(m *mailed, to string, judged bool) []byte {
 	name := sluice.EventOpened
-	if m.event == journey.MailClicked {
+	switch m.event {
+	case journey.MailClicked:
 		name = sluice.EventClicked
+	case "":
+		name = mail.EventCounted
 	}
 	send := mail.Send{Message: m.Message, Number: m.Number}
 	properties := `{"send":"` + send.ID() + `"`
 	switch {
+	case m.event == "":
+		properties += `,"` + mail.KindMember + `":"` + m.reaction.String() + `"`
 	case judged:
 		properties += `,"judged":true,"link":` + strconv.Itoa(m.link)
 	case m.own:

@@ -84,14 +84,14 @@ func testReactionCounts(t *testing.T, f *fixture) {
 	h.add(0, 4, mail.ReactionOpened, nil)
 	h.add(3, 5, mail.ReactionDelivered, nil)
 	h.add(3, 6, mail.ReactionComplained, nil)
-	h.add(3, 7, mail.ReactionUnsubscribed, func(r *mail.Reaction) { r.Place.Partition = 6 })
+	h.add(3, 7, mail.ReactionDelivered, func(r *mail.Reaction) { r.Place.Partition = 6 })
 	h.Events[6].Place.Partition = 6
 	h.add(2, 8, mail.ReactionBouncedSoft, nil)
 	h.add(99, 9, mail.ReactionDelivered, nil) // there is no such mail
 	h.add(3, 10, mail.ReactionClicked, nil)   // reported: of no link
 	f.apply(t, store.Effect(h), 10, 0)
 	opened := []string{"news welcome hello b bounced_soft 0 0 1 0 0", "news welcome hello b opened 0 0 2 0 1", "news welcome hello b opened 0 1 2 2 0", sent[0], sent[1],
-		"spring ä    clicked 0 0 1 1 1", "spring ä    complained 0 0 1 0 0", "spring ä    delivered 0 0 1 0 0", sent[2], sent[3], "spring ä    unsubscribed 0 0 1 0 0"}
+		"spring ä    clicked 0 0 1 1 1", "spring ä    complained 0 0 1 0 0", "spring ä    delivered 0 0 2 0 0", sent[2], sent[3]}
 	f.wantReactions(t, opened...)
 	hours := "SELECT COUNT(DISTINCT bucket) FROM reactions"
 	f.wantRows(t, hours, []string{"2"})
@@ -156,6 +156,53 @@ func testReactionsOnce(t *testing.T, f *fixture) {
 	_, err := f.store.Apply(f.ctx, f.prepare(t, &stale))
 	wantError(t, err, sluice.ErrConflict)
 	f.wantReactions(t, after...)
+}
+
+// testReactionsOfTwoTellers: what is told twice of a mail, by a report to its return path
+// and by a provider, counts once, also when they do not call it the same, and whatever else
+// is told beside it. What is told in another partition, as of an event that names a user,
+// is forwarded to that of the send, and counts there.
+func testReactionsOfTwoTellers(t *testing.T, f *fixture) {
+	m := newMailing(t, f)
+	m.mailed(t)
+	var first, second, beside heard
+	first.add(0, 1, mail.ReactionBouncedHard, nil)
+	first.add(3, 2, mail.ReactionComplained, nil)
+	first.add(3, 3, mail.ReactionComplained, nil)
+	first.add(3, 4, mail.ReactionDelivered, nil)
+	f.apply(t, store.Effect(first), 4, 0)
+	second.add(0, 11, mail.ReactionBouncedBlock, func(r *mail.Reaction) { r.Number = mail.AnyNumber })
+	second.add(1, 12, mail.ReactionBouncedBlock, nil)
+	second.add(3, 13, mail.ReactionComplained, nil)
+	second.add(3, 14, mail.ReactionUnsubscribed, nil)
+	second.add(3, 15, mail.ReactionUnsubscribed, func(r *mail.Reaction) { r.Place.Partition = 6 })
+	second.Events[4].Place.Partition = 6
+	want(t, "forwarded", m.react(t, store.Effect(second)), 1)
+	counted := []string{"news welcome hello b bounced_block 0 0 1 0 0", "news welcome hello b bounced_hard 0 0 1 0 0",
+		"spring ä    complained 0 0 1 0 0", "spring ä    delivered 0 0 1 0 0", "spring ä    unsubscribed 0 0 1 0 0"}
+	f.wantReactions(t, counted...)
+
+	// What was forwarded comes to the partition of the send, with a bounce that was told here.
+	m.wantForwards(t, `6>3 event counted `+messageID(3)+`.0","kind":"unsubscribed`)
+	forwarded := second.Reactions[4:]
+	forwarded[0].Place, forwarded[0].Forwarded = placeOf(3, 16), true
+	f.apply(t, store.Effect{Reactions: forwarded}, 0, 0)
+	f.wantReactions(t, counted...)
+	forwarded[0].Kind, forwarded[0].Message = mail.ReactionUnsubscribed, messageID(4)
+	f.apply(t, store.Effect{Reactions: forwarded}, 0, 0)
+	counted[4] = "spring ä    unsubscribed 0 0 2 0 0"
+	f.wantReactions(t, counted...)
+
+	// An open of the same mail in one transaction keeps both, and what was opened stays.
+	beside.add(0, 21, mail.ReactionOpened, nil)
+	beside.add(0, 22, mail.ReactionBouncedSoft, nil)
+	beside.add(0, 23, mail.ReactionComplained, nil)
+	f.apply(t, store.Effect(beside), 3, 0)
+	beside = heard{}
+	beside.add(0, 31, mail.ReactionComplained, nil)
+	f.apply(t, store.Effect(beside), 1, 0)
+	f.wantReactions(t, append([]string{counted[0], counted[1], "news welcome hello b complained 0 0 1 0 0", "news welcome hello b opened 0 0 1 1 1"}, counted[2:]...)...)
+	f.wantRows(t, "SELECT COUNT(*) FROM sends WHERE first_human_open IS NOT NULL", []string{"1"})
 }
 
 // testReactionsBounded: an hour counts so many mails by themselves, and the others

@@ -164,6 +164,7 @@ var suite = []struct {
 	{"PeopleAndMachines", testPeopleAndMachines},
 	{"ReactionCounts", testReactionCounts},
 	{"ReactionsOnce", testReactionsOnce},
+	{"ReactionsOfTwoTellers", testReactionsOfTwoTellers},
 	{"ReactionsAreBounded", testReactionsBounded},
 	{"ReactionsOfManyStores", testReactionsOfManyStores},
 	{"ReadReactions", testReadReactions},

@@ -1,1 +1,1 @@
-SELECT message, number, to_address, tags, metadata, journey, step, variant FROM sends WHERE $ONE = ? AND $OTHER IN ($NAMES)
+SELECT message, number, part, to_address, tags, metadata, journey, step, variant, clicks FROM sends WHERE $ONE = ? AND $OTHER IN ($NAMES)

@@ -1,0 +1,1 @@
+UPDATE sends SET clicks = ? WHERE message = ? AND number = ?
