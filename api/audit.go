@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"sluice"
+	"sluice/journey/desk"
 	"sluice/store"
 )
 
@@ -23,10 +26,12 @@ const auditPath = "/v1/audit"
 // Bounds of the audit log.
 const (
 	maxAuditPage    = 200
-	maxAuditMember  = 400                // bytes of a value
-	maxAuditView    = store.MaxAuditView // bytes of all
-	auditContext    = 40                 // bytes that stand before a difference within a long value
-	maxAuditEntries = 20                 // suppressions that are looked at
+	maxAuditPath    = maxAuditDetail - 100 // bytes of a path, without its query
+	maxAuditMember  = 400                  // bytes of a value
+	maxAuditView    = store.MaxAuditView   // bytes of all
+	maxUncompared   = 32                   // bytes of all, for auditUncompared
+	auditContext    = 40                   // bytes that stand before a difference within a long value
+	maxAuditEntries = 20                   // suppressions that are looked at
 	auditCut        = "…"
 )
 
@@ -122,9 +127,11 @@ func (q *request) viewDead() (any, error) {
 	return shownDead(&d), err
 }
 
-// viewSuppressions are those of some entries, the first maxAuditEntries of them.
-func viewSuppressions(entries []string) func(*request) (any, error) {
-	return func(q *request) (any, error) {
+// watchSuppressions is watch of the suppressions of some entries: of the first
+// maxAuditEntries, which are as many as the log has room for.
+func (q *request) watchSuppressions(entries []string) error {
+	q.uncompared = max(0, len(entries)-maxAuditEntries)
+	return q.watch(func(q *request) (any, error) {
 		all, err := q.Suppressions.Store.SuppressionsOf(q.Context(), entries[:min(len(entries), maxAuditEntries)])
 		shown := make(map[string]any)
 		for i := range all {
@@ -132,7 +139,7 @@ func viewSuppressions(entries []string) func(*request) (any, error) {
 			shown[strings.TrimSpace(s.Entry+" "+s.Scope+" "+s.App+" "+s.Reason)] = s
 		}
 		return shown, err
-	}
+	})
 }
 
 // watch looks at what is about to be changed by a session, and has it looked at again
@@ -180,7 +187,18 @@ func (q *request) noteView() {
 		}
 	}
 	a.before, a.after = differences(q.before, after)
+	if q.uncompared > 0 {
+		rest, comma := strings.TrimPrefix(a.after, "{"), ","
+		if rest == "" {
+			rest, comma = "}", ""
+		}
+		a.after = fmt.Sprintf(`{"%s":%d%s%s`, auditUncompared, q.uncompared, comma, rest)
+	}
 }
+
+// auditUncompared is the member of "after" that says of how many entries of a request
+// nothing is compared.
+const auditUncompared = "not_compared"
 
 // isNotFound reports whether an error says that there is no such thing.
 func isNotFound(err error) bool {
@@ -221,8 +239,8 @@ func plainJSON(of any) json.RawMessage {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// chosen is an object of some members, those that are long cut to where they differ from
-// others. What is too much is left out, and auditCut says so.
+// chosen is an object of some members, of those that are long what differs from others.
+// What is too much is left out, and auditCut says so.
 func chosen(of, other map[string]json.RawMessage, names []string) string {
 	var b strings.Builder
 	for _, name := range names {
@@ -230,9 +248,9 @@ func chosen(of, other map[string]json.RawMessage, names []string) string {
 		if !ok {
 			continue
 		}
-		member := "," + string(plainJSON(clipTo(name, maxAuditMember/2))) + ":" + string(shortened(value, other[name]))
-		if b.Len()+len(member) > maxAuditView-len(auditLeftOut)-1 {
-			b.WriteString(auditLeftOut)
+		member := "," + string(plainJSON(clipTo(name, maxAuditMember/2))) + ":" + shortened(string(value), string(other[name]), name, maxAuditMember)
+		if b.Len()+len(member) > maxAuditView-len(","+cutMember+"}")-maxUncompared {
+			b.WriteString("," + cutMember)
 			break
 		}
 		b.WriteString(member)
@@ -241,41 +259,6 @@ func chosen(of, other map[string]json.RawMessage, names []string) string {
 		return ""
 	}
 	return "{" + b.String()[1:] + "}"
-}
-
-// auditLeftOut stands for members that are too much.
-const auditLeftOut = `,"` + auditCut + `":"more"`
-
-// shortened is a value as it is, or a text of the part of it that differs.
-func shortened(value, other json.RawMessage) json.RawMessage {
-	if len(value) <= maxAuditMember {
-		return value
-	}
-	text, against := textOf(value), textOf(other)
-	start := 0
-	for start < min(len(text), len(against)) && text[start] == against[start] {
-		start++
-	}
-	start = wordBefore(text, max(0, start-auditContext))
-	for start > 0 && !utf8.RuneStart(text[start]) {
-		start--
-	}
-	short := text[start:]
-	if start > 0 {
-		short = auditCut + short
-	}
-	if len(short) > maxAuditMember {
-		short = clipTo(short, maxAuditMember) + auditCut
-	}
-	return plainJSON(short)
-}
-
-// textOf is a text itself, of other values their JSON.
-func textOf(value json.RawMessage) (text string) {
-	if json.Unmarshal(value, &text) != nil {
-		return string(value)
-	}
-	return text
 }
 
 // auditShown is an entry of the audit log.
@@ -312,6 +295,42 @@ func (q *request) listAudit() (any, error) {
 	}, func(e *store.AuditEntry) auditShown {
 		return auditShown{e.ID, timeText(e.TimeMillis), e.Account, e.Name, e.Method, e.Path, e.Status, e.Detail, objectOf(e.Before), objectOf(e.After)}
 	}, func(e *store.AuditEntry) string { return e.ID })
+}
+
+// auditQuery is what the query of a change may say for the audit log to keep it, by its
+// member. All else that somebody writes there may name a person, where no erasure looks.
+var auditQuery = map[string]func(value string) bool{
+	"revision": func(value string) bool { _, err := strconv.ParseUint(value, 10, 64); return err == nil },
+	"overdue":  func(value string) bool { return value == string(desk.OverdueSend) || value == string(desk.OverdueSkip) },
+}
+
+// auditPathOf is the path of a change with what of its query the audit log keeps; auditCut
+// stands for the rest. No segment is cut: it may be a name.
+func auditPathOf(u *url.URL) string {
+	path := u.EscapedPath()
+	if len(path) > maxAuditPath {
+		path = path[:strings.LastIndexByte(path[:maxAuditPath], '/')+1] + auditCut
+	}
+	if u.RawQuery == "" {
+		return clip(path)
+	}
+	kept, left := make(map[string]string), ""
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		member, value, _ := strings.Cut(pair, "=")
+		if may := auditQuery[member]; may != nil && may(value) {
+			kept[member] = pair
+		} else {
+			left = auditCut
+		}
+	}
+	var all []string
+	for _, member := range slices.Sorted(maps.Keys(kept)) {
+		all = append(all, kept[member])
+	}
+	if left != "" {
+		all = append(all, left)
+	}
+	return clip(path + "?" + strings.Join(all, "&"))
 }
 
 // says sets what the audit log shows of a request, instead of its body.

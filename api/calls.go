@@ -148,6 +148,7 @@ type request struct {
 	// looked before, and how it looks after if there is no view.
 	view          func(*request) (any, error)
 	before, after any
+	uncompared    int // of what it changes, how many are not looked at
 }
 
 // document is the body of an answer that is no JSON.
@@ -214,7 +215,7 @@ func (q *request) pass(c *call) (body any, err error) {
 // noteBody has the audit log show what was sent, unless the call has said it.
 func (q *request) noteBody() {
 	if a, ok := q.w.(*answer); ok && a.audit != "" && a.detail == "" && q.held.body != nil {
-		a.detail = clip(q.held.text())
+		a.detail = shortBody(q.held.text(), maxAuditDetail)
 	}
 }
 

@@ -34,7 +34,7 @@ const (
 
 	maxSignInBytes = 4 << 10
 	auditTimeout   = 2 * time.Second
-	maxAuditDetail = 2000 // bytes
+	maxAuditDetail = store.MaxAuditText // bytes
 
 	cookieSecure = "__Host-sluice"
 	cookiePlain  = "sluice"
@@ -150,7 +150,7 @@ func (s *Server) noteChange(w http.ResponseWriter, r *http.Request, p key.Permis
 		return errNotRunning
 	}
 	now := s.clock.Now()
-	e := store.AuditEntry{ID: sluice.NewUUID(now), TimeMillis: now.UnixMilli(), Account: a.account.ID, Name: a.account.Name, Method: r.Method, Path: clip(r.URL.RequestURI())}
+	e := store.AuditEntry{ID: sluice.NewUUID(now), TimeMillis: now.UnixMilli(), Account: a.account.ID, Name: a.account.Name, Method: r.Method, Path: auditPathOf(r.URL)}
 	ctx, cancel := context.WithTimeout(r.Context(), auditTimeout)
 	defer cancel()
 	if err := log.AddAudit(ctx, e); err != nil {

@@ -148,7 +148,7 @@ func (q *request) addSuppressions() (any, error) {
 		entries[i] = changes[i].Entry
 	}
 	q.items = len(all)
-	if err := q.watch(viewSuppressions(entries)); err != nil {
+	if err := q.watchSuppressions(entries); err != nil {
 		return nil, err
 	}
 	n, err := q.Suppressions.Add(q.Context(), changes)
@@ -193,7 +193,7 @@ func (q *request) removeSuppressions() (any, error) {
 		}
 	}
 	q.items = len(all)
-	if err := q.watch(viewSuppressions(entries)); err != nil {
+	if err := q.watchSuppressions(entries); err != nil {
 		return nil, err
 	}
 	n, err := q.Suppressions.Remove(q.Context(), entries, which, sourceAPI+q.who.ID)

@@ -105,14 +105,18 @@ type AuditEntry struct {
 	Account    string // the account's id
 	Name       string // its name then
 	Method     string
-	Path       string
+	Path       string // MaxAuditText bytes at most
 	Status     int
-	Detail     string
+	Detail     string // the same
 
 	// Before and After are what of a thing differs, as JSON objects, MaxAuditView bytes at
 	// most; empty: it was not there, or is not known.
 	Before, After string
 }
 
-// MaxAuditView bounds Before and After of an entry of the audit log, in bytes.
-const MaxAuditView = 4000
+// MaxAuditText bounds Path and Detail of an entry of the audit log, MaxAuditView its Before
+// and its After, in bytes.
+const (
+	MaxAuditText = 2000
+	MaxAuditView = 4000
+)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"sluice"
@@ -156,6 +157,24 @@ const addressMark = "\x01"
 
 // AddressErasure is the name that stands for an address.
 func AddressErasure(address string) string { return addressMark + address }
+
+// personMembers are under which a body or a query of the API names users. Their names are
+// looked for nowhere else: a user may be called as anything is, "v1" or "marketing", and
+// nobody is to take things out of the audit log by the deletion of a user.
+var personMembers = []string{
+	UserMember, "external_ids", "external_user_id", "external_user_ids", "user", "users", "user_id", "user_ids", "braze_id", "braze_ids", "recipient", "recipients",
+}
+
+// UserMember is the member that names a user by the external id.
+const UserMember = "external_id"
+
+// NamesUsers reports whether users are named under a member of a body or a query of the
+// API.
+func NamesUsers(member string) bool { return slices.Contains(personMembers, member) }
+
+// SaysUsers reports whether a member of a condition says that users are named beside it:
+// {"field":"external_id","is":"equals","value":NAME}.
+func SaysUsers(member, value string) bool { return member == "field" && value == UserMember }
 
 // Address returns the address that the name stands for.
 func (e *Erasure) Address() (address string, ok bool) { return strings.CutPrefix(e.Name, addressMark) }

@@ -7,12 +7,18 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
+	"sluice"
 	"sluice/store"
 )
 
-// eraseAuditRows is how many entries of the audit log are looked at at once.
-const eraseAuditRows = 2000
+// eraseAuditBytes is how much of the audit log is in memory at once: eraseAuditRows
+// entries, the longest that there may be.
+const (
+	eraseAuditBytes = 4 << 20
+	eraseAuditRows  = eraseAuditBytes / (2*store.MaxAuditText + 2*store.MaxAuditView)
+)
 
 // erasedMark stands in the place of what named somebody.
 const erasedMark = "erased"
@@ -58,13 +64,6 @@ func (s *Store) EraseAudit(ctx context.Context, names []store.Erasure, afterID s
 	return len(found), next, s.failed(err, "erase users from the audit log of")
 }
 
-// personMembers are under which a body or a query of the API names users. Their names are
-// looked for nowhere else: a user may be called as anything is, "v1" or "marketing", and
-// nobody is to take things out of the audit log by the deletion of a user.
-var personMembers = []string{
-	"external_id", "external_ids", "external_user_id", "external_user_ids", "user", "users", "user_id", "user_ids", "braze_id", "braze_ids", "recipient", "recipients",
-}
-
 // pathWithout returns a path of a request, with its query, without the segments and
 // values that name one of them.
 func (e erased) pathWithout(path string, millis int64) (without string, named bool) {
@@ -93,6 +92,8 @@ func (e erased) pathWithout(path string, millis int64) (without string, named bo
 	for i, p := range pairs {
 		if name, value, ok := strings.Cut(p, "="); ok {
 			pairs[i] = name + "=" + clean(value, name, url.QueryUnescape)
+		} else {
+			pairs[i] = clean(p, "", url.QueryUnescape)
 		}
 	}
 	return without + "?" + strings.Join(pairs, "&"), named
@@ -101,20 +102,97 @@ func (e erased) pathWithout(path string, millis int64) (without string, named bo
 // named reports whether a value that stands under a member names one of them: by its
 // address, anywhere in it, or as a user, where users are named.
 func (e erased) named(text, under string, millis int64) bool {
-	if slices.Contains(personMembers, under) && e.has(text, "", millis) {
+	if store.NamesUsers(under) && e.has(text, "", millis) {
 		return true
 	}
-	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune(`"'<>(),;:[]{}…`, r) }) {
-		if strings.Contains(word, "@") && e.has("", strings.TrimRight(word, "."), millis) {
+	for at := range text {
+		if text[at] == '@' && e.addressed(text, at, millis) {
 			return true
 		}
 	}
 	return false
 }
 
-// mentioned reports whether what an entry says of a body names one of them. It goes from
-// quote to quote: JSON may be cut short, as the audit log keeps its beginning.
+// Characters that stand beside an address. An address may have those of besideRarely:
+// they end it mostly, as in a link.
+const (
+	beside       = `"<>(),;:[]`
+	besideRarely = "'/=?&|#\\{}*!$%^`"
+)
+
+// addressed reports whether an address of one of them has its "@" at a place of a text.
+func (e erased) addressed(text string, at int, millis int64) bool {
+	from, to := at, at+1
+	for from > max(0, at-sluice.MaxEmailBytes) && text[from-1] > ' ' && strings.IndexByte(beside, text[from-1]) < 0 {
+		from--
+	}
+	for to < min(len(text), at+sluice.MaxEmailBytes) && (text[to] >= utf8.RuneSelf || text[to] == '-' || text[to] == '.' || isAlphanumeric(text[to])) {
+		to++
+	}
+	domain, _, _ := strings.Cut(text[at:to], "…")
+	domain = strings.TrimRight(domain, ".-")
+	local := text[from:at]
+	if i := strings.LastIndex(local, "…"); i >= 0 {
+		local = local[i+len("…"):]
+	}
+	for {
+		if local != "" && e.has("", local+domain, millis) {
+			return true
+		}
+		i := strings.IndexAny(local, besideRarely)
+		if i < 0 {
+			return false
+		}
+		local = local[i+1:]
+	}
+}
+
+func isAlphanumeric(b byte) bool {
+	return '0' <= b && b <= '9' || 'a' <= b|0x20 && b|0x20 <= 'z'
+}
+
+// mentioned reports whether what an entry says of a body names one of them.
 func (e erased) mentioned(detail string, millis int64) bool {
+	var whole any
+	d := json.NewDecoder(strings.NewReader(detail))
+	d.UseNumber()
+	if err := d.Decode(&whole); err != nil || d.More() {
+		return e.mentionedIn(detail, millis)
+	}
+	return e.within(whole, "", millis)
+}
+
+// within is named of a value of any form.
+func (e erased) within(value any, under string, millis int64) bool {
+	switch v := value.(type) {
+	case string: // one that was cut out of JSON has quotes
+		return e.named(v, under, millis) || strings.IndexByte(v, '"') >= 0 && e.mentionedIn(v, millis)
+	case json.Number:
+		return e.named(v.String(), under, millis)
+	case []any:
+		return slices.ContainsFunc(v, func(x any) bool { return e.within(x, under, millis) })
+	case map[string]any:
+		user := false
+		for name, x := range v {
+			text, _ := x.(string)
+			user = user || store.SaysUsers(name, text)
+		}
+		for name, x := range v { // suppressions stand under their entries
+			of := name
+			if user {
+				of = store.UserMember
+			}
+			if e.named(name, "", millis) || e.within(x, of, millis) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mentionedIn is mentioned of what is no JSON, or a part of it: an entry of an older
+// version may be cut anywhere. It goes from quote to quote.
+func (e erased) mentionedIn(detail string, millis int64) bool {
 	if e.named(detail, "", millis) {
 		return true
 	}
@@ -132,7 +210,7 @@ func (e erased) mentioned(detail string, millis int64) bool {
 			end++
 		}
 		if end >= len(rest) {
-			return false // cut in a text
+			return e.named(uncut(rest[start:]), under, millis)
 		}
 		var text string
 		if json.Unmarshal([]byte(rest[start:end+1]), &text) != nil {
@@ -140,11 +218,23 @@ func (e erased) mentioned(detail string, millis int64) bool {
 		}
 		if rest = rest[end+1:]; strings.HasPrefix(strings.TrimLeft(rest, " \t\r\n"), ":") {
 			under = text
-			if e.named(text, "", millis) { // suppressions stand under their entries
+			if e.named(text, "", millis) {
 				return true
 			}
 		} else if e.named(text, under, millis) {
 			return true
 		}
 	}
+}
+
+// uncut returns the text that the beginning of a text of JSON stands for: it may be cut in
+// an escape.
+func uncut(beginning string) (text string) {
+	const longestEscape = len(`\ud83d\ude0`)
+	for n := len(beginning); n > max(0, len(beginning)-longestEscape); n-- {
+		if json.Unmarshal([]byte(beginning[:n]+`"`), &text) == nil {
+			return text
+		}
+	}
+	return beginning
 }

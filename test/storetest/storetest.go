@@ -188,6 +188,7 @@ var suite = []struct {
 	{"EraseSends", testEraseSends},
 	{"EraseSoftBounces", testEraseSoftBounces},
 	{"EraseAudit", testEraseAudit},
+	{"EraseAuditPieces", testEraseAuditPieces},
 	{"KeepersTogether", testKeepersTogether},
 	{"DaysWaitForReaders", testDaysWait},
 	{"CommitUnknown", testCommitUnknown},
