@@ -300,8 +300,14 @@ func (q *request) listAudit() (any, error) {
 // auditQuery is what the query of a change may say for the audit log to keep it, by its
 // member. All else that somebody writes there may name a person, where no erasure looks.
 var auditQuery = map[string]func(value string) bool{
-	"revision": func(value string) bool { _, err := strconv.ParseUint(value, 10, 64); return err == nil },
+	"revision": isNumber,
+	"offset":   isNumber, // of a piece of an import
 	"overdue":  func(value string) bool { return value == string(desk.OverdueSend) || value == string(desk.OverdueSkip) },
+}
+
+func isNumber(value string) bool {
+	_, err := strconv.ParseUint(value, 10, 64)
+	return err == nil
 }
 
 // auditPathOf is the path of a change with what of its query the audit log keeps; auditCut
