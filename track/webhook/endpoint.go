@@ -61,12 +61,16 @@ type endpoint struct {
 	lanes map[int]*lane
 
 	mu       sync.Mutex
-	failing  int64 // as store.Webhook.FailingMillis
+	failing  int64 // as store.Webhook.FailingMillis is to be
+	stored   int64 // as it is known to be; unknown: an error left that open
 	failures int   // in a row
 	rest     time.Time
 	number   int64 // of the last attempt
 	slots    [2]int
 }
+
+// unknown is no FailingMillis.
+const unknown = -1
 
 // lane is a partition of an endpoint.
 type lane struct {
@@ -78,7 +82,6 @@ type lane struct {
 
 // run posts until ctx ends.
 func (e *endpoint) run(ctx, posting context.Context) {
-	e.failing = e.hook.FailingMillis
 	var err error
 	if e.secrets, err = e.s.Secrets(ctx); err != nil {
 		e.trouble(ctx, err)
@@ -117,9 +120,17 @@ func (e *endpoint) trouble(ctx context.Context, err error) {
 	}
 }
 
-// load reads how far the endpoint is, and which slots its next attempts get. errOff: it
-// was removed.
+// load reads how far the endpoint is, since when it fails, and which slots its next
+// attempts get. errOff: it was removed.
 func (e *endpoint) load(ctx context.Context, heads map[int]sluice.Position) error {
+	now, err := e.s.Store.Webhook(ctx, e.hook.ID)
+	if gone, ok := errors.AsType[*sluice.Error](err); ok && gone.Code == sluice.CodeNotFound {
+		return errOff
+	}
+	if err != nil {
+		return err
+	}
+	e.failing, e.stored = now.FailingMillis, now.FailingMillis
 	rows, err := e.s.Store.WebhookLanes(ctx, e.hook.ID)
 	if err != nil {
 		return err
@@ -352,10 +363,7 @@ func (e *endpoint) record(ctx context.Context, l *lane, b batch, began time.Time
 	if a.failure == "" {
 		e.s.Stats.Delivered.Add(1)
 		e.s.Stats.Events.Add(int64(len(b.events)))
-		e.failures, e.rest = 0, time.Time{}
-		if e.failing != 0 {
-			e.failing, m.Failing = 0, new(int64)
-		}
+		e.failing, e.failures, e.rest = 0, 0, time.Time{}
 		next = store.WebhookLane{Webhook: e.hook.ID, At: l.row.To}
 	} else {
 		e.failed(&next, &m, began, now, a.retryAfter)
@@ -363,10 +371,9 @@ func (e *endpoint) record(ctx context.Context, l *lane, b batch, began time.Time
 	e.number++
 	m.Note.Number, m.Note.Slot = e.number, e.slot(m.Note.Outcome)
 	failing := e.failing
-	e.mu.Unlock()
 	m.To = next
 	l.saved = now
-	if err := e.move(ctx, l, m); err != nil {
+	if err := e.moveFailing(ctx, l, m); err != nil {
 		return err
 	}
 	if next.To == (sluice.Place{}) {
@@ -379,6 +386,24 @@ func (e *endpoint) record(ctx context.Context, l *lane, b batch, began time.Time
 		return cmp.Or(e.s.stopped(ctx, &e.hook, store.WebhookFailing, "nothing has reached it for "+e.s.GiveUp.String()+"; the last attempt: "+a.failure), errOff)
 	}
 	return nil
+}
+
+// moveFailing moves a lane, and writes since when the endpoint fails if that is not what is
+// stored. It is called with the lock, and gives it back: at once, unless this is written.
+// Else two lanes could write it in another order than that in which they found it.
+func (e *endpoint) moveFailing(ctx context.Context, l *lane, m store.WebhookMove) error {
+	if e.failing == e.stored {
+		e.mu.Unlock()
+		return e.move(ctx, l, m)
+	}
+	defer e.mu.Unlock()
+	failing := e.failing
+	m.Failing, e.stored = &failing, unknown
+	err := e.move(ctx, l, m)
+	if err == nil {
+		e.stored = failing
+	}
+	return err
 }
 
 // errOff says that an endpoint is off: nothing is posted any more.
@@ -394,8 +419,6 @@ func (e *endpoint) failed(next *store.WebhookLane, m *store.WebhookMove, began, 
 	e.rests(began, now, retryAfter)
 	if e.failing == 0 {
 		e.failing = now.UnixMilli()
-		failing := e.failing
-		m.Failing = &failing
 	}
 	if next.SinceMillis < e.hook.UpdatedMillis { // the first one, or people have mended something since
 		next.SinceMillis = now.UnixMilli()

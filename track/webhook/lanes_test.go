@@ -2,8 +2,11 @@ package webhook
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +31,15 @@ func (k *kit) pass(e *endpoint) {
 	if _, err := e.pass(k.t.Context(), k.t.Context()); err != nil {
 		k.t.Fatal(err)
 	}
+}
+
+// waitForHeads waits until an endpoint sees what is stored: heads are read now and then.
+func (k *kit) waitForHeads(e *endpoint) {
+	k.t.Helper()
+	until(k.t, "it is seen what is stored", func() bool {
+		heads, err := e.s.Heads.Get(k.t.Context())
+		return err == nil && !slices.ContainsFunc(slices.Collect(maps.Keys(k.at)), func(part int) bool { return heads[part] != k.at[part] })
+	})
 }
 
 // more adds partitions up to a number of them.
@@ -127,5 +139,100 @@ func TestLaterPartition(t *testing.T) {
 	until(t, "its events", func() bool { return len(ids(r.requests())) == 3 })
 	if got := ids(r.requests())[1:]; !slices.Equal(got, k.written[partitions]) {
 		t.Errorf("got %v, want %v", got, k.written[partitions])
+	}
+}
+
+// unlucky is a store that fails to write the next answers of receivers.
+type unlucky struct {
+	Store
+	fails int
+}
+
+func (u *unlucky) MoveWebhook(ctx context.Context, m store.WebhookMove) error {
+	if m.Note != nil && u.fails > 0 {
+		u.fails--
+		return errors.New("away")
+	}
+	return u.Store.MoveWebhook(ctx, m)
+}
+
+// What is stored of since when an endpoint fails is what is so, also if the answer that
+// changes it could not be written the first time.
+func TestFailingIsStored(t *testing.T) {
+	k := newKit(t)
+	r := newReceiver(t, nil)
+	w, _ := k.add(r.URL, 10)
+	k.put(0, "mail.sent")
+	sender := k.sender()
+	db := &unlucky{Store: k.store}
+	sender.Store = db
+	e := k.endpoint(sender, w)
+	for _, c := range []struct {
+		down  bool
+		fails int
+	}{{true, 0}, {false, 1}, {true, 1}, {true, 0}, {false, 0}, {false, 1}} {
+		r.mu.Lock()
+		if r.answer = nil; c.down {
+			r.answer = func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
+		}
+		r.mu.Unlock()
+		k.put(0, "mail.sent")
+		k.clock.Move(time.Hour)
+		k.waitForHeads(e)
+		if db.fails = c.fails; c.fails > 0 {
+			if _, err := e.pass(t.Context(), t.Context()); err == nil {
+				t.Fatal("an answer that could not be written is no error")
+			}
+			e.lanes = nil
+		}
+		k.pass(e)
+		if now, err := k.store.Webhook(t.Context(), w.ID); err != nil || (now.FailingMillis != 0) != c.down {
+			t.Errorf("%+v: it fails since %d, %v", c, now.FailingMillis, err)
+		}
+	}
+}
+
+// alone is a store that counts writes of since when an endpoint fails while another one is
+// under way: which of the two is done last is chance.
+type alone struct {
+	Store
+	writing, met atomic.Int64
+}
+
+func (a *alone) MoveWebhook(ctx context.Context, m store.WebhookMove) error {
+	if m.Failing != nil {
+		if a.writing.Add(1) > 1 {
+			a.met.Add(1)
+		}
+		defer a.writing.Add(-1)
+	}
+	return a.Store.MoveWebhook(ctx, m)
+}
+
+// Answers of several partitions at once leave stored what the last one has changed.
+func TestFailingInOrder(t *testing.T) {
+	const many, each = 4, 20
+	k := newKit(t)
+	k.more(many)
+	r := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n%2 == 0 {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	})
+	w, _ := k.add(r.URL, 1)
+	for part := range many {
+		for range each {
+			k.put(part, "mail.sent")
+		}
+	}
+	e := k.endpoint(k.sender(), w)
+	db := &alone{Store: k.store}
+	e.s.Store, e.s.GiveUp = db, 1000*time.Hour
+	for range each {
+		k.clock.Move(2 * time.Hour)
+		k.pass(e)
+		if now, err := k.store.Webhook(t.Context(), w.ID); err != nil || now.FailingMillis != e.failing || db.met.Load() > 0 {
+			t.Fatalf("stored is that it fails since %d, %v; it fails since %d; %d were written at once", now.FailingMillis, err, e.failing, db.met.Load())
+		}
 	}
 }
