@@ -27,7 +27,8 @@ type FeedStore interface {
 	FeedHeads(ctx context.Context, follower string) (map[int]sluice.Position, error)
 
 	// FeedPage reads the events of a partition behind a place, at most limit of them and
-	// about MaxFeedBytes. The events and the follower's cursor are of one moment.
+	// about MaxFeedBytes. It has all events of an item or none, so there are more than
+	// limit if the first item has. The events and the follower's cursor are of one moment.
 	FeedPage(ctx context.Context, follower string, partition int, after sluice.Place, limit int) (FeedPage, error)
 
 	// FeedCount counts events of a partition behind one place up to another, by kind and

@@ -42,7 +42,11 @@ func (s *Store) FeedPage(ctx context.Context, follower string, partition int, af
 	if err != nil {
 		return page, s.failed(err, "read events of partition %d in", partition)
 	}
-	if page, err = wholePage(found.FeedPage, after, found.cursor); err != nil || page.More || found.cursor.Major <= uint64(end) {
+	page, err = wholePage(found.FeedPage, after, found.cursor)
+	if errors.Is(err, errManyEvents) && limit < store.MaxFeedRows {
+		return s.FeedPage(ctx, follower, partition, after, store.MaxFeedRows)
+	}
+	if err != nil || page.More || found.cursor.Major <= uint64(end) {
 		return page, err
 	}
 	next := end + 1
@@ -91,6 +95,9 @@ func (s *Store) feedPage(ctx context.Context, follower string, partition int, af
 	return page, err
 }
 
+// errManyEvents says that a page would end within the events of its first item.
+var errManyEvents = errors.New("no item has so many")
+
 // wholePage cuts a page at the end of a place: an item may have several events.
 func wholePage(page store.FeedPage, after sluice.Place, cursor sluice.Position) (store.FeedPage, error) {
 	page.End = after
@@ -108,7 +115,7 @@ func wholePage(page store.FeedPage, after sluice.Place, cursor sluice.Position) 
 		whole--
 	}
 	if whole == 0 {
-		return store.FeedPage{}, fmt.Errorf("read events of partition %d: the item at %s, %d, has %d of them or more, and no item has so many", last.Partition, last.Position, last.Index, len(page.Events))
+		return store.FeedPage{}, fmt.Errorf("read events of partition %d: the item at %s, %d, has %d of them or more, and %w", last.Partition, last.Position, last.Index, len(page.Events), errManyEvents)
 	}
 	page.Events = page.Events[:whole]
 	page.End = page.Events[whole-1].Place

@@ -53,7 +53,7 @@ func testFeed(t *testing.T, f *fixture) {
 	}
 	add(fedEvent(1, 0, now), fedEvent(1, 1, old), fedEvent(1, 1, old+1), fedEvent(2, 0, old))
 	add(fedEvent(3, 0, now-86_400_000), fedEvent(3, 5, now), fedEvent(9, 0, 1))
-	for _, limit := range []int{2, 3, 4, 100} {
+	for _, limit := range []int{1, 2, 3, 4, 100} { // an item has two events
 		var got []string
 		at := sluice.Place{}
 		for more, pages := true, 0; more; pages++ {

@@ -25,7 +25,12 @@ const (
 	maxRequests = 4 // at once
 
 	// scanPages bounds what is read for one batch: pages without an event that is wanted.
-	scanPages = 8
+	// The first page has about as many events as the batch, and the next ones have
+	// pageGrowth times more each: where all is wanted little is read in vain, and where
+	// little is wanted there are few looks.
+	scanPages     = 8
+	firstPageRows = 16
+	pageGrowth    = 4
 
 	// saveEvery is how often it is written that a lane has passed what is not wanted.
 	saveEvery = 30 * time.Second
@@ -292,11 +297,13 @@ func (e *endpoint) gather(ctx context.Context, after, upTo sluice.Place) (b batc
 	if e.hook.Format == FormatBraze {
 		most = 1
 	}
+	rows := max(most, firstPageRows)
 	for range scanPages {
-		page, err := e.s.Store.FeedPage(ctx, e.s.Heads.Follower, after.Partition, b.end, store.MaxFeedRows)
+		page, err := e.s.Store.FeedPage(ctx, e.s.Heads.Follower, after.Partition, b.end, rows)
 		if err != nil {
 			return b, err
 		}
+		rows = min(pageGrowth*rows, store.MaxFeedRows)
 		for i := range page.Events {
 			ev := &page.Events[i]
 			if upTo != (sluice.Place{}) && behind(ev.Place, upTo) {
@@ -318,7 +325,9 @@ func (e *endpoint) gather(ctx context.Context, after, upTo sluice.Place) (b batc
 			b.end, b.more = upTo, true
 			return b, nil
 		}
-		if !page.More {
+		// A page ends behind all events of a place. One that was marked ends where it did
+		// when it was read first: events may have come behind it since.
+		if !page.More || upTo == (sluice.Place{}) && (len(b.events) >= most || b.size >= maxBodyBytes) {
 			break
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice"
 	"sluice/store"
 )
 
@@ -188,6 +189,54 @@ func TestFailingIsStored(t *testing.T) {
 		k.pass(e)
 		if now, err := k.store.Webhook(t.Context(), w.ID); err != nil || (now.FailingMillis != 0) != c.down {
 			t.Errorf("%+v: it fails since %d, %v", c, now.FailingMillis, err)
+		}
+	}
+}
+
+// reads is a store that counts the events that are read.
+type reads struct {
+	Store
+	rows int // of one lane at a time
+}
+
+func (r *reads) FeedPage(ctx context.Context, follower string, partition int, after sluice.Place, limit int) (store.FeedPage, error) {
+	page, err := r.Store.FeedPage(ctx, follower, partition, after, limit)
+	r.rows += len(page.Events)
+	return page, err
+}
+
+// However much waits, few events are read for each request: also with one event to a
+// request, and where few are wanted.
+func TestReadsFew(t *testing.T) {
+	const every, many = 40, 10
+	k := newKit(t)
+	r := newReceiver(t, nil)
+	for name, c := range map[string]struct {
+		batch, most int
+		types       []string
+	}{
+		"all, one by one": {1, 20, nil}, "all": {100, 101, nil}, "few, one by one": {1, 16 + 64 + 256, []string{"custom.wanted"}},
+	} {
+		w, _ := k.add(r.URL, c.batch, c.types...)
+		before := len(r.requests())
+		for range many {
+			k.put(0, append(slices.Repeat([]string{"mail.sent"}, every-1), "custom.wanted")...)
+		}
+		sender := k.sender()
+		db := &reads{Store: k.store}
+		sender.Store = db
+		e := k.endpoint(sender, w)
+		want := many * every
+		if c.types != nil {
+			want = many
+		}
+		for passes := 0; len(ids(r.requests()[before:])) < want; passes++ {
+			if k.pass(e); passes > 2*want {
+				t.Fatalf("%s: %d events have arrived", name, len(ids(r.requests()[before:])))
+			}
+		}
+		if posts := len(r.requests()) - before; db.rows > posts*c.most {
+			t.Errorf("%s: %d events were read for %d requests", name, db.rows, posts)
 		}
 	}
 }
