@@ -85,7 +85,7 @@ func TestDashboard(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v; is chromium installed? `make deps-test` does it", err)
 	}
-	for _, step := range []string{"first run", "sign in", "overview", "find a person", "a timeline by kind", "suppress an address", "read a mail", "roles refused", "session revoked", "eight tabs have one stream", "the server is lost and regained", "routes and domains", "reactions", "audit log", "bad names", "a slow or broken API", "a first visit is small", "a clock that is wrong", "an answer that is late", "an answer that is cut", "a browser that takes itself for offline", "a long list", "every page at every width and scheme", "keyboard", "a dialog by the keyboard"} {
+	for _, step := range []string{"first run", "sign in", "overview", "find a person", "a timeline by kind", "suppress an address", "read a mail", "import a file", "an import goes on", "an import undone", "roles refused", "session revoked", "eight tabs have one stream", "the server is lost and regained", "routes and domains", "reactions", "audit log", "bad names", "a slow or broken API", "a first visit is small", "a clock that is wrong", "an answer that is late", "an answer that is cut", "a browser that takes itself for offline", "a long list", "every page at every width and scheme", "keyboard", "a dialog by the keyboard"} {
 		if !strings.Contains(string(said), "ok "+step+"\n") {
 			t.Errorf("the step %q was not done", step)
 		}

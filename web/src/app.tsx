@@ -7,6 +7,7 @@ import { SessionProvider, useSession, useSessionQuery, useSignOut } from "./api/
 import { Logo } from "./logo";
 import { DeadLetters } from "./pages/dead";
 import { Setup, SignIn } from "./pages/gate";
+import { ImportPage, Imports } from "./pages/imports";
 import { JourneyPage, Journeys } from "./pages/journeys";
 import { Mailbox, MailboxMail } from "./pages/mailbox";
 import { Doubts, MessagePage, Messages } from "./pages/messages";
@@ -31,6 +32,7 @@ const menu: [string, string, string?][] = [
   ["/suppressions", "Suppressions"],
   ["/dead-letters", "Dead letters"],
   ["/series", "Series"],
+  ["/imports", "Imports"],
   ["/journeys", "Journeys"],
   ["/settings", "Settings", "accounts:manage"],
 ];
@@ -163,6 +165,8 @@ export function App() {
             <Route path="/suppressions" component={Suppressions} />
             <Route path="/dead-letters" component={DeadLetters} />
             <Route path="/series"><Series /></Route>
+            <Route path="/imports" component={Imports} />
+            <Route path="/imports/:id">{({ id }) => <ImportPage key={id} id={id} />}</Route>
             <Route path="/journeys" component={Journeys} />
             <Route path="/journeys/:id">{({ id }) => <JourneyPage key={id} id={id} />}</Route>
             <Route path="/settings"><Redirect to="/settings/accounts" replace /></Route>

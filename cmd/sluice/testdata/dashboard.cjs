@@ -219,6 +219,93 @@ async function unreached(browser, page, path, width) {
     // A mail's own script is refused by its policy, and says so.
     forgive(/Blocked script execution|sandbox|Refused to|violates the following Content Security Policy/);
   });
+  const day = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
+  const csvOf = (name, rows) => {
+    const time = (i) => `${day}T${[i / 3600, (i / 60) % 60, i % 60].map((n) => String(Math.floor(n)).padStart(2, "0")).join(":")}Z`;
+    const lines = Array.from({ length: rows }, (_, i) => `seen ${name};${i === 2 ? "soon" : time(i)};u${i % 50};"two\nlines ${evil.replaceAll('"', '""')}";hidden`);
+    return { name: `${name}.csv`, mimeType: "text/csv", buffer: Buffer.from(["action;when;user;note;secret", ...lines, ""].join("\r\n")) };
+  };
+  const fileInput = page.getByLabel(/^Choose /);
+  let imported;
+  await step("import a file", async () => {
+    await page.getByRole("link", { name: "Imports" }).click();
+    await heading(page, "Imports");
+    await page.getByText("Nothing was imported here").waitFor();
+    await accessible(page, "imports");
+    await fileInput.setInputFiles({ name: "list.json", mimeType: "application/json", buffer: Buffer.from("[{}]") });
+    await page.getByRole("alert").getByText("JSON array").waitFor();
+    await page.getByRole("button", { name: "Cancel" }).click();
+    faults.splice(0, faults.length, ...faults.filter((f) => !/status of 400/.test(f))); // the console tells of it, too
+    await fileInput.setInputFiles(csvOf("old", 20_000));
+    assert.equal(await page.getByLabel("What action becomes").inputValue(), "event");
+    assert.equal(await page.getByLabel("What when becomes").inputValue(), "time");
+    await page.getByLabel("What secret becomes").selectOption("");
+    const first = page.getByRole("region", { name: "First lines" });
+    await first.getByText("hidden").first().waitFor({ state: "detached" });
+    await first.getByRole("cell", { name: "seen old" }).first().waitFor();
+    await page.getByRole("region", { name: "Refused lines" }).getByText('time not understood: "soon"').waitFor();
+    for (const width of [390, 1280]) {
+      await page.setViewportSize({ width, height: 844 });
+      await accessible(page, `a preview ${width}`);
+      if (shots) await page.screenshot({ path: `${shots}/_preview-${width}.png`, fullPage: true });
+    }
+    await page.getByLabel("What when becomes").selectOption("\u0000as it is");
+    await page.getByText("No line would be taken").waitFor();
+    assert.ok(await page.getByRole("button", { name: "Start the import" }).isDisabled(), "an import of nothing can be started");
+    await page.getByLabel("What when becomes").selectOption("time");
+    await first.getByRole("cell", { name: "seen old" }).first().waitFor();
+    await page.getByLabel("App, of events that name none").fill("shop");
+    await page.getByRole("button", { name: "Start the import" }).click();
+    await heading(page, "old.csv");
+    imported = page.url().split("/").pop();
+    await page.getByText("done", { exact: true }).waitFor();
+    await page.locator("dt", { hasText: "New" }).waitFor();
+    assert.equal(await page.getByRole("progressbar").getAttribute("aria-valuenow"), "100");
+    await accessible(page, "an import");
+    const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Download as CSV" }).click()]);
+    assert.equal(download.suggestedFilename(), "old.csv.refused.csv");
+    assert.match(fs.readFileSync(await download.path(), "utf8"), /^line,reason\r\n6,"time not understood: ""soon""/);
+    assert.equal(await page.evaluate(() => window.hacked), undefined, "a script in a file was run");
+  });
+  await step("an import goes on", async () => {
+    await page.goto(`${url}/imports`);
+    const file = csvOf("more", 30_000);
+    await fileInput.setInputFiles(file);
+    let pieces = 0;
+    await page.route(/\/pieces\?/, (r) => (pieces++ === 0 ? r.continue() : r.abort("connectionreset")));
+    await page.getByRole("button", { name: "Start the import" }).click();
+    await heading(page, "more.csv");
+    await page.getByText("It is tried again by itself").waitFor();
+    await page.getByRole("button", { name: "Stop" }).click();
+    await page.unroute(/\/pieces\?/);
+    await page.reload();
+    await page.getByText("It goes on at byte", { exact: false }).waitFor();
+    await fileInput.setInputFiles(csvOf("more", 10));
+    await page.getByRole("alert").getByText("This file has").waitFor();
+    await accessible(page, "an import that stands");
+    await fileInput.setInputFiles(file);
+    await page.getByText("done", { exact: true }).waitFor();
+    faults.splice(0, faults.length, ...faults.filter((f) => !/ERR_CONNECTION_RESET/.test(f)));
+    const id = page.url().split("/").pop();
+    await page.locator("dt", { hasText: "New" }).waitFor();
+    const { body } = await ask(page, "GET", `/v1/imports/${id}/events`);
+    assert.deepEqual(body, { events: 29_999, whole: true, still_to_be_stored: 0 });
+  });
+  await step("an import undone", async () => {
+    await page.goto(`${url}/imports/${imported}`);
+    await page.getByRole("button", { name: "Undo" }).click();
+    const dialog = page.getByRole("alertdialog");
+    await dialog.getByText("19,999 events").waitFor();
+    await accessible(page, "the question before undoing");
+    await dialog.getByRole("button", { name: "Cancel" }).press("Tab");
+    await page.keyboard.press("Enter"); // on the button that undoes
+    await page.getByText("undone", { exact: true }).waitFor();
+    await page.locator("dt", { hasText: "Removed again" }).waitFor();
+    const { body } = await ask(page, "GET", `/v1/imports/${imported}/events`);
+    assert.equal(body.events, 0);
+    await page.getByRole("link", { name: "All imports" }).click();
+    await page.getByRole("row", { name: /old\.csv events undone/ }).waitFor();
+  });
   const viewer = await open(browser, 1280, "dark");
   await step("roles refused", async () => {
     const made = await ask(page, "POST", "/v1/accounts", { name: "vic@example.com", role: "viewer", password });
@@ -228,8 +315,14 @@ async function unreached(browser, page, path, width) {
     await viewer.getByText("Nobody is suppressed").waitFor();
     assert.equal(await viewer.getByRole("button", { name: "Suppress an address" }).count(), 0);
     assert.equal(await viewer.getByRole("link", { name: "Settings" }).count(), 0);
+    await viewer.goto(`${url}/imports/${imported}`);
+    await viewer.getByText("undone", { exact: true }).waitFor();
+    await viewer.getByRole("link", { name: "All imports" }).click();
+    await viewer.getByRole("cell", { name: "old.csv" }).waitFor();
+    assert.equal(await viewer.getByLabel(/^Choose /).count() + await viewer.getByRole("button", { name: "Undo" }).count(), 0);
     for (const [method, path, body] of [
       ["POST", "/v1/suppressions", { suppressions: [{ entry: "a@example.com" }] }], ["POST", "/v1/sending/pause", { by: "all" }], ["GET", "/v1/accounts"], ["POST", "/v1/keys", { name: "x", permissions: "all" }], ["GET", "/v1/audit"],
+      ["POST", "/v1/imports", { name: "x", size: 1, kind: "users" }], ["POST", `/v1/imports/${imported}/pieces?offset=0`, {}], ["POST", `/v1/imports/${imported}/undo`],
       ["POST", "/users/track", { attributes: [] }], ["POST", "/v1/messages", {}],
     ]) assert.ok([401, 403].includes((await ask(viewer, method, path, body)).status), `a viewer may ${method} ${path}`);
   });
@@ -330,6 +423,9 @@ async function unreached(browser, page, path, width) {
     assert.ok((await row("PUT /v1/groups/evil").textContent()).includes(`[U+202E]${evil}`));
     for (const what of ["POST /v1/sending/pause", "POST /v1/suppressions", "POST /v1/accounts"]) await page.getByText(what, { exact: true }).first().waitFor();
     assert.equal(await page.getByText(password).count(), 0, "a password is in the audit log");
+    await page.getByText("POST /v1/imports", { exact: true }).first().waitFor();
+    assert.match(await row(`POST /v1/imports/${imported}/undo`).textContent(), /state\s*before\s*done\s*after\s*undone/);
+    assert.equal(await page.getByText("/pieces").count(), 0, "each piece of a file is in the audit log");
   });
   await step("bad names", async () => {
     const list = /\/v1\/users\?/;
@@ -508,7 +604,7 @@ async function unreached(browser, page, path, width) {
   await step("every page at every width and scheme", async () => {
     const storage = await page.context().storageState();
     const found = [];
-    const paths = ["/", "/people", "/people?q=eve@example.com", "/messages", "/doubts", "/reactions", "/reactions?by=step&days=7", "/people?q=long", "/mailbox", "/suppressions", "/dead-letters", "/series", "/journeys", "/settings/accounts", "/settings/keys", "/settings/groups", "/settings/routes", "/settings/audit", "/design"];
+    const paths = ["/", "/people", "/people?q=eve@example.com", "/messages", "/doubts", "/reactions", "/reactions?by=step&days=7", "/people?q=long", "/mailbox", "/suppressions", "/dead-letters", "/series", "/imports", `/imports/${imported}`, "/journeys", "/settings/accounts", "/settings/keys", "/settings/groups", "/settings/routes", "/settings/audit", "/design"];
     const { body } = await ask(page, "GET", "/v1/users?q=eve@");
     paths.push(`/people/${body.users[0].braze_id}`);
     for (const [width, scheme] of [[1280, "light"], [390, "light"], [1280, "dark"], [390, "dark"]]) {

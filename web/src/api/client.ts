@@ -11,6 +11,7 @@ export class ApiError extends Error {
     readonly status: number,
     readonly code: string,
     message: string,
+    readonly nextOffset?: number,
   ) {
     super(message);
   }
@@ -28,6 +29,7 @@ interface Given {
   params?: Record<string, string | number>;
   query?: Record<string, string | number | undefined>;
   body?: unknown;
+  raw?: BodyInit; // instead of a body of JSON
   signal?: AbortSignal;
   patienceMillis?: number; // after which no answer is waited for; what is not said is usualPatienceMillis
 }
@@ -45,7 +47,7 @@ function unanswered(method: Method, late: boolean, patienceMillis: number): ApiE
 
 /** fetchText makes a request and reads its whole answer, within a time. */
 async function fetchText(method: Method, url: string, given: Given): Promise<{ answer: Response; text: string }> {
-  const { body, signal, patienceMillis = usualPatienceMillis } = given;
+  const { body, raw, signal, patienceMillis = usualPatienceMillis } = given;
   const stop = new AbortController();
   const end = () => stop.abort();
   let late = false;
@@ -55,8 +57,8 @@ async function fetchText(method: Method, url: string, given: Given): Promise<{ a
   try {
     const answer = await fetch(url, {
       method: method.toUpperCase(),
-      headers: body === undefined ? {} : { "Content-Type": "application/json" },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      headers: raw !== undefined ? { "Content-Type": "application/octet-stream" } : body === undefined ? {} : { "Content-Type": "application/json" },
+      body: raw ?? (body === undefined ? undefined : JSON.stringify(body)),
       signal: stop.signal,
     });
     setClock(Date.parse(answer.headers.get("Date") ?? ""));
@@ -86,10 +88,10 @@ export async function call<P extends keyof paths, M extends Method>(method: M, p
     throw new ApiError(answer.status, "unreadable", `The answer cannot be read (status ${answer.status}): it may be of a proxy before Sluice. Try again; if it stays so, look there.`);
   }
   if (!answer.ok) {
-    const said = body as { error?: { code?: string; message?: string; request_id?: string }; message?: string } | undefined;
+    const said = body as { error?: { code?: string; message?: string; request_id?: string; next_offset?: number }; message?: string } | undefined;
     const message = said?.error?.message ?? said?.message ?? `The server has refused this with status ${answer.status}`;
     const id = answer.status >= 500 && said?.error?.request_id ? ` (id ${said.error.request_id})` : ""; // by which its log names it
-    throw new ApiError(answer.status, said?.error?.code ?? "unknown", message.charAt(0).toUpperCase() + message.slice(1) + id);
+    throw new ApiError(answer.status, said?.error?.code ?? "unknown", message.charAt(0).toUpperCase() + message.slice(1) + id, said?.error?.next_offset);
   }
   return body as Result<P, M>;
 }

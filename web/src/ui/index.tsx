@@ -43,6 +43,7 @@ export function Badge({ tone = "plain", children }: { tone?: Tone; children: Rea
 const tones: Record<string, Tone> = {
   sent: "good", delivered: "good", live: "good", subscribed: "good", opted_in: "good", inside: "good", opened: "good", clicked: "good",
   waiting: "plain", queued: "plain", draft: "plain", deferred: "warn", paused: "warn", in_doubt: "warn", stopped: "warn", suppressed: "warn",
+  open: "warn", done: "good", undoing: "warn", undone: "plain",
   failed: "bad", bounced: "bad", rejected: "bad", complained: "bad", unsubscribed: "warn",
 };
 
@@ -275,6 +276,26 @@ export function FormDialog({ trigger, title, action, children, submit }: { trigg
         </RadixDialog.Content>
       </RadixDialog.Portal>
     </RadixDialog.Root>
+  );
+}
+
+/** Progress is how much of something is done, from 0 to 1. */
+export function Progress({ part, label }: { part: number; label: string }) {
+  const percent = Math.floor(Math.min(1, Math.max(0, part)) * 100);
+  return <div className="bar-track" role="progressbar" aria-label={label} aria-valuenow={percent} aria-valuemin={0} aria-valuemax={100}><div className="bar" style={{ width: `${percent}%` }} /></div>;
+}
+
+/** FilePick takes one file, chosen or dropped. */
+export function FilePick({ label, hint, pick }: { label: string; hint?: string; pick: (file: File) => void }) {
+  const id = useId(), hintID = useId();
+  const [over, setOver] = useState(false);
+  const take = (files: FileList | null) => { if (files?.[0]) pick(files[0]); };
+  return (
+    <div className={over ? "drop over" : "drop"} onDragOver={(e) => { e.preventDefault(); setOver(true); }} onDragLeave={() => setOver(false)} onDrop={(e) => { e.preventDefault(); setOver(false); take(e.dataTransfer.files); }}>
+      <label htmlFor={id}>{label}</label>
+      <input id={id} type="file" aria-describedby={hint ? hintID : undefined} onChange={(e) => { take(e.target.files); e.target.value = ""; }} />
+      {hint && <small id={hintID} className="muted">{hint}</small>}
+    </div>
   );
 }
 
