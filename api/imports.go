@@ -36,8 +36,8 @@ const (
 
 // Bounds of imports in requests.
 const (
-	maxImportBytes  = 256 << 10 // of a body that begins one
-	maxPreviewBytes = 1 << 20   // of a body with the beginning of a file, whose marks are escaped
+	maxImportBytes  = 64 << 10 // of a body that begins one
+	maxPreviewBytes = 1 << 20  // of a body with the beginning of a file, whose marks are escaped
 	defaultImports  = 50
 	maxImportsPage  = 200
 

@@ -179,7 +179,8 @@ type FileImportStore interface {
 	AddImport(ctx context.Context, i FileImport) error
 
 	// FileImport returns one, or an *Error with CodeNotFound. FileImports returns those
-	// before an id, the newest first; before is empty for all.
+	// before an id, the newest first, without Reader and LastPiece, which may be large;
+	// before is empty for all.
 	FileImport(ctx context.Context, id string) (FileImport, error)
 	FileImports(ctx context.Context, before string, limit int) ([]FileImport, error)
 

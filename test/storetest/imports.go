@@ -55,6 +55,10 @@ func testFileImports(t *testing.T, f *fixture) {
 	if got, err := s.FileImport(f.ctx, "a1"); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("moved: %+v %v", got, err)
 	}
+	want.Reader, want.LastPiece = "", "" // a list goes without
+	if all, err := s.FileImports(f.ctx, "a2", 10); err != nil || !reflect.DeepEqual(all, []store.FileImport{want}) {
+		t.Errorf("listed: %+v %v", all, err)
+	}
 	if lines, err := s.RefusedLines(f.ctx, "a1", 2, 10); err != nil || !reflect.DeepEqual(lines, move.RefusedLines[:1]) {
 		t.Errorf("refused: %v %v", lines, err)
 	}

@@ -1,1 +1,1 @@
-SELECT id, name, options, size, account, state, next_offset, lines_read, taken, refused, removed, reader, claim, last_piece, created, updated, ended FROM imports WHERE id < ? ORDER BY id DESC LIMIT ?
+SELECT id, name, options, size, account, state, next_offset, lines_read, taken, refused, removed, '', claim, '', created, updated, ended FROM imports WHERE id < ? ORDER BY id DESC LIMIT ?
