@@ -175,7 +175,7 @@ func TestGroupsOfPages(t *testing.T) {
 	}
 }
 
-// The form of the page whose end is missing, or that is too long, changes nothing: whoever
+// The form of the page whose end is missing, or that is too long, changes nothing: who
 // has changed one choice is not unsubscribed from all. Any other body is one click.
 func TestAFormThatIsCutOff(t *testing.T) {
 	p := openPages(t)

@@ -50,7 +50,7 @@ func (b *bed) stepsOf(number int) string {
 }
 
 // What was accepted before somebody is due decides, also if the store stores it later, and
-// whoever has the partition by then.
+// the process that has the partition by then.
 func TestWhatWasAcceptedBeforeDecides(t *testing.T) {
 	b := newBed(t, 3)
 	b.follows = true
