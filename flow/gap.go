@@ -10,9 +10,10 @@ import (
 // GapError tells that what comes after a follower's cursor is no longer in
 // Redis. errors.Is(err, sluice.ErrGap) holds.
 type GapError struct {
-	What   string          // "list NAME" or "log of partition N"
-	Cursor sluice.Position // committed up to here
-	Start  sluice.Position // Redis holds what comes after here
+	What      string          // "list NAME" or "log of partition N"
+	Partition int             // of a log
+	Cursor    sluice.Position // committed up to here
+	Start     sluice.Position // Redis holds what comes after here
 }
 
 // Error says what happened and what an operator can do.

@@ -411,7 +411,7 @@ func (l *Log) follow(cursor sluice.Position, entries []rueidis.XRangeEntry) ([]B
 			if len(batches) > 0 {
 				return batches, nil // the next read meets the gap
 			}
-			return nil, &GapError{What: l.String(), Cursor: cursor, Start: b.Prev}
+			return nil, &GapError{What: l.String(), Partition: l.partition.Number, Cursor: cursor, Start: b.Prev}
 		}
 		cursor = b.Position
 		batches = append(batches, b)

@@ -85,34 +85,37 @@ func (s *StoreFollower) numbersOver(ctx context.Context, log *flow.Log) (*user.C
 	return &user.Changes{Numbers: map[int]user.Numbers{partition: n}}, nil
 }
 
-// withoutGaps returns the logs that go on from their cursors. The others stop,
-// each alone: each partition is a log of its own, and a session that failed
+// withoutGaps leaves a session the logs that go on from their cursors. The others
+// stop, each alone: each partition is a log of its own, and a session that failed
 // with one of them would delay all. Cursors are moved over gaps that are
 // accepted.
-func (s *StoreFollower) withoutGaps(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Position) (whole []*flow.Log, gaps []*flow.GapError, err error) {
-	standing := make(map[int]error)
-	defer func() { s.Stats.setStanding(s.Name(), standing) }()
+func (s *StoreFollower) withoutGaps(ctx context.Context, e *entered) error {
+	logs := e.logs
+	e.logs = nil
 	for _, log := range logs {
 		p := log.Partition()
-		_, err := log.Read(ctx, cursors[p], 1, 0)
-		var gap *flow.GapError
-		if err != nil && !errors.As(err, &gap) {
-			return nil, nil, err
+		_, err := log.Read(ctx, e.cursors[p], 1, 0)
+		gap, stands := errors.AsType[*flow.GapError](err)
+		if err != nil && !stands {
+			if err := e.leave(p, err); err != nil {
+				return err
+			}
+			continue
 		}
-		if gap != nil {
+		if stands {
 			accepted, err := s.judge(ctx, log, gap)
 			if err != nil {
-				return nil, nil, err
+				return err
 			}
 			if !accepted {
-				standing[p], gaps = gap, append(gaps, gap)
+				e.standing = append(e.standing, gap)
 				continue
 			}
-			cursors[p] = gap.Start
+			e.cursors[p] = gap.Start
 		}
-		whole = append(whole, log)
+		e.logs = append(e.logs, log)
 	}
-	return whole, gaps, nil
+	return nil
 }
 
 // judge moves the cursor over a gap that is accepted, and says so of any.

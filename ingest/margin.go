@@ -85,21 +85,37 @@ type kept struct {
 }
 
 // begin finds out what the logs keep below their cursors, and removes what is too
-// much.
-func (m *margins) begin(ctx context.Context, s *StoreFollower, held map[int]*flow.Lease, cursors map[int]sluice.Position) error {
+// much. Logs for which Redis fails are left out.
+func (m *margins) begin(ctx context.Context, s *StoreFollower, held map[int]*flow.Lease, e *entered) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.store, m.room, m.held = s, s.MarginBytes/max(1, len(s.Logs)), held
-	m.of = make(map[int]*margin, len(cursors))
-	group, ctx := errgroup.WithContext(ctx)
-	for p, cursor := range cursors {
-		g := &margin{lease: held[p], at: cursor}
+	m.of = make(map[int]*margin, len(e.cursors))
+	failed := make([]error, len(e.partitions))
+	var group errgroup.Group
+	for i, p := range e.partitions {
+		if e.failed[p] != nil {
+			continue
+		}
+		g := &margin{lease: held[p], at: e.cursors[p]}
 		m.of[p] = g
-		group.Go(func() error { return m.look(ctx, p, g, cursor) })
+		group.Go(func() error {
+			failed[i] = m.look(ctx, p, g, e.cursors[p])
+			return nil
+		})
 	}
-	err := group.Wait()
+	_ = group.Wait() // each has its own error
+	for i, p := range e.partitions {
+		if failed[i] == nil {
+			continue
+		}
+		delete(m.of, p)
+		if err := e.leave(p, failed[i]); err != nil {
+			return err
+		}
+	}
 	m.tell()
-	return err
+	return nil
 }
 
 // look finds out what a log keeps below the cursor.

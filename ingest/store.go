@@ -3,10 +3,10 @@ package ingest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"sluice"
@@ -149,61 +149,25 @@ type storeUnit struct {
 	reported  []mail.Report
 }
 
-// entered is what a session begins with.
-type entered struct {
-	partitions []int
-	cursors    map[int]sluice.Position
-	logs       []*flow.Log // those without a gap
-	standing   []*flow.GapError
-}
-
-// enter reads of the database, and of Redis, what a session begins with.
-func (s *StoreFollower) enter(work context.Context, held map[int]*flow.Lease) (entered, error) {
-	e := entered{partitions: slices.Sorted(maps.Keys(held))}
-	var err error
-	if e.cursors, err = s.Store.Cursors(work, StoreRole, e.partitions); err != nil {
-		return e, fmt.Errorf("read cursors of %s: %w", StoreRole, err)
-	}
-	var logs []*flow.Log
-	for _, p := range e.partitions {
-		logs = append(logs, s.Logs[p])
-	}
-	if err := s.begin(work, logs, e.partitions); err != nil {
-		return e, err
-	}
-	if s.lostUpTo, err = s.Store.Cursors(work, flow.LostRowsFollower, e.partitions); err != nil {
-		return e, err
-	}
-	if err := s.readForwarded(work, e.partitions); err != nil {
-		return e, err
-	}
-	if e.logs, e.standing, err = s.withoutGaps(work, logs, e.cursors); err != nil {
-		return e, err
-	}
-	s.stored = make(map[int]sluice.Position)
-	for _, l := range e.logs {
-		s.stored[l.Partition()] = e.cursors[l.Partition()]
-	}
-	return e, nil
-}
-
 func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.Lease) error {
 	e, err := s.enter(work, held)
 	if err != nil {
 		return s.meanwhile(fetch, held, err)
 	}
 	partitions, cursors, logs, standing := e.partitions, e.cursors, e.logs, e.standing
+	var awaiting sync.WaitGroup
+	defer awaiting.Wait() // behind stop
 	fetch, stop := context.WithCancel(fetch)
 	defer stop()
 	if len(standing) > 0 && s.Gaps != nil {
 		go s.awaitAccepted(fetch, stop, standing) // ends with the session
 	}
+	if len(e.failed) > 0 {
+		awaiting.Go(func() { s.awaitReady(fetch, stop, held, &e) })
+	}
 	if len(logs) == 0 {
 		<-fetch.Done() // other leases may come
 		return nil
-	}
-	if err := s.margins.begin(work, s, held, cursors); err != nil {
-		return err
 	}
 	reading := maps.Clone(cursors) // owned by the reading side
 	s.free = make(chan time.Time, 1)
@@ -285,46 +249,12 @@ func (s *StoreFollower) store(ctx context.Context, u *storeUnit, forwarder *forw
 	return err
 }
 
-// RaiseAll makes sure that logs are not behind what the store has applied of
-// them. A process calls it before it reads or writes them.
-func RaiseAll(ctx context.Context, store store.Store, logs []*flow.Log, log *slog.Logger) error {
-	var partitions []int
-	for _, l := range logs {
-		partitions = append(partitions, l.Partition())
-	}
-	cursors, err := store.Cursors(ctx, StoreRole, partitions)
-	if err != nil {
-		return fmt.Errorf("read cursors of %s: %w", StoreRole, err)
-	}
-	for _, l := range logs {
-		raised, err := l.Raise(ctx, cursors[l.Partition()])
-		if err != nil {
-			return err
-		}
-		if raised {
-			log.Warn("log was behind its cursor and has been raised: redis has gone back in time", "partition", l.Partition(), "cursor", cursors[l.Partition()].String())
-		}
-	}
-	return nil
-}
-
 // RaiseBy sets what writers to the logs of r do when r is another Redis than
 // before. They first raise the logs above what the store has applied of them.
 func RaiseBy(r *flow.Redis, store store.Store, log *slog.Logger) {
 	r.RaiseBy(log, func(ctx context.Context, partitions []int) (map[int]sluice.Position, error) {
 		return store.Cursors(ctx, StoreRole, partitions)
 	})
-}
-
-// begin makes logs and lanes ready to be read on, and reads what journeys ask for.
-func (s *StoreFollower) begin(ctx context.Context, logs []*flow.Log, partitions []int) error {
-	if err := s.readNames(ctx); err != nil {
-		return err
-	}
-	if err := RaiseAll(ctx, s.Store, logs, s.Log); err != nil || s.Queue == nil {
-		return err
-	}
-	return s.Queue.Begin(ctx, partitions)
 }
 
 // read gathers batches of all logs to transactions. ended is called when nothing is

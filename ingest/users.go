@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -236,6 +237,11 @@ const (
 	// how often it is looked for such rows.
 	lateMillis = mail.ClicksWindowMillis
 	lateEvery  = time.Second
+
+	// restsFor is for how long nothing is forwarded to a log that could not be written,
+	// and triedFor how long a call may then take: the store waits for its forwarder.
+	restsFor = 5 * time.Second
+	triedFor = 500 * time.Millisecond
 )
 
 // forwarder brings what the store has for the logs of other partitions there.
@@ -244,17 +250,23 @@ const (
 // id as seq, and removed after that. So the log recognises by its seq what is
 // repeated after a crash or by two processes at once. Ids only rise, so a row
 // with a seq that the log has passed was appended before.
+//
+// In a cluster one log may be out of order while all others are well. Its rows wait, and
+// those for others do not, up to forwardRows of them.
 type forwarder struct {
 	logs  []*flow.Log
 	users user.Store
 	clock sluice.Clock
 	wake  chan []int    // partitions that have rows
 	ended chan struct{} // closed when run has ended: nobody reads wake any more
-	late  map[int]int64 // of run: until when, in ms, a partition may have rows to itself
+	late  map[int]int64 // of run: until when, in ms, a partition may have rows that wait
+	log   *slog.Logger
+
+	rests map[int]time.Time // of run: until when no log is written that could not be
 }
 
 func newForwarder(s *StoreFollower) *forwarder {
-	return &forwarder{logs: s.Logs, users: s.Users, clock: s.Clock, wake: make(chan []int, 1), ended: make(chan struct{}), late: make(map[int]int64)}
+	return &forwarder{logs: s.Logs, users: s.Users, clock: s.Clock, wake: make(chan []int, 1), ended: make(chan struct{}), late: make(map[int]int64), log: s.Log, rests: make(map[int]time.Time)}
 }
 
 // tell says that partitions have rows. It waits while the forwarder is two
@@ -313,8 +325,9 @@ func (f *forwarder) run(ctx context.Context, partitions []int) error {
 	}
 }
 
-// lates returns the partitions that may have rows to themselves: clicks to be judged
-// (store/sqlstore/reactions.go). They leave when they are lateMillis old.
+// lates returns the partitions that may have rows that wait: to themselves, clicks to be
+// judged (store/sqlstore/reactions.go), which leave when they are lateMillis old; or to
+// a log that could not be written.
 func (f *forwarder) lates(now int64) []int {
 	maps.DeleteFunc(f.late, func(_ int, until int64) bool { return until < now })
 	return slices.Sorted(maps.Keys(f.late))
@@ -330,15 +343,53 @@ func (f *forwarder) drain(ctx context.Context, partition int, ownBefore int64) e
 		for _, r := range rows {
 			to[r.To] = append(to[r.To], r)
 		}
+		some := false
 		for _, p := range slices.Sorted(maps.Keys(to)) {
-			if err := f.append(ctx, partition, p, to[p]); err != nil {
+			arrived, err := f.forward(ctx, partition, p, to[p])
+			if err != nil {
 				return err
 			}
+			some = some || arrived
+		}
+		if !some {
+			return nil
 		}
 	}
 }
 
-// append appends rows to one log and removes them.
+// forward appends rows to one log and removes them, or leaves them for later if that log
+// cannot be written.
+func (f *forwarder) forward(ctx context.Context, from, to int, rows []user.Forward) (arrived bool, err error) {
+	now, calls := f.clock.Now(), ctx
+	until, rests := f.rests[to]
+	if rests {
+		f.late[from] = max(f.late[from], now.Add(restsFor).UnixMilli())
+		if now.Before(until) {
+			return false, nil
+		}
+		var cancel context.CancelFunc
+		calls, cancel = context.WithTimeout(ctx, triedFor)
+		defer cancel()
+	}
+	err = f.append(calls, from, to, rows)
+	if stuck, ok := errors.AsType[*flow.PartitionError](err); ok && ctx.Err() == nil {
+		f.rests[to], f.late[from] = now.Add(restsFor), max(f.late[from], now.Add(2*restsFor).UnixMilli())
+		if !rests {
+			f.log.Warn("nothing can be forwarded to a partition: what is for it waits in the database", "partition", to, "error", stuck)
+		}
+		return false, nil
+	}
+	if err == nil {
+		delete(f.rests, to)
+		err = faults.Hit("forwarded")
+	}
+	if err == nil {
+		err = f.users.Forwarded(ctx, from, to, rows[len(rows)-1].ID)
+	}
+	return err == nil, err
+}
+
+// append appends rows to one log. A PartitionError: that log cannot be written.
 func (f *forwarder) append(ctx context.Context, from, to int, rows []user.Forward) error {
 	if to >= len(f.logs) {
 		return fmt.Errorf("there is no partition %d", to)
@@ -346,13 +397,12 @@ func (f *forwarder) append(ctx context.Context, from, to int, rows []user.Forwar
 	source := forwardSource(from)
 	seq, err := f.logs[to].Seq(ctx, source)
 	if err != nil {
-		return err
+		return &flow.PartitionError{Partition: to, Err: err}
 	}
 	arrived, err := forwardNumber(seq)
 	if err != nil {
 		return fmt.Errorf("read the seq of %s: %w", source, err)
 	}
-	last := rows[len(rows)-1].ID
 	for len(rows) > 0 {
 		batch, ids := sluice.NewBatch(0), int64(0)
 		for len(rows) > 0 && (ids == 0 || len(batch)+len(rows[0].Items) <= sluice.MaxBatchBytes) {
@@ -365,13 +415,12 @@ func (f *forwarder) append(ctx context.Context, from, to int, rows []user.Forwar
 			break
 		}
 		next := strconv.FormatInt(ids, 10)
-		if _, err := f.logs[to].Append(ctx, source, seq, next, batch, true); err != nil {
+		if _, err := f.logs[to].Append(ctx, source, seq, next, batch, true); errors.Is(err, sluice.ErrConflict) {
 			return err
+		} else if err != nil {
+			return &flow.PartitionError{Partition: to, Err: err}
 		}
 		seq = next
 	}
-	if err := faults.Hit("forwarded"); err != nil {
-		return err
-	}
-	return f.users.Forwarded(ctx, from, to, last)
+	return nil
 }

@@ -1,0 +1,64 @@
+package ingest_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/test/servers"
+)
+
+// A partition of a cluster whose slot is half-way, for as long as it likes, keeps no
+// other waiting: neither those that are stored with it, nor what is forwarded. When the
+// slot has moved it goes on.
+func TestABrokenPartitionKeepsNoOtherWaiting(t *testing.T) {
+	b := newBed(t, "sqlite")
+	c, err := servers.StartRedisCluster(t.Context(), servers.ClusterOptions{Dir: t.TempDir(), Masters: 3})
+	b.must(err)
+	t.Cleanup(func() { _ = c.Close() })
+	s := setup{redis: c.URL()}
+	e := start(b, s)
+	for p := range testPartitions {
+		e.write(p, "one", named("1"))
+	}
+	b.awaitSum("events", testPartitions)
+	e.stop()
+
+	alone, err := flow.Dial(b.Context(), b.server().URL()) // the same keys, on one server
+	b.must(err)
+	t.Cleanup(alone.Close)
+	_, err = flow.NewLog(alone, flow.Partitions(testPartitions)[0]).Append(b.Context(), "test", "", "1", named("x"), false)
+	b.must(err)
+	slot, err := c.SlotOf(b.logKey(0))
+	b.must(err)
+	from := c.MasterOf(slot)
+	to := c.Nodes[slices.IndexFunc(c.Nodes[:3], func(n *servers.Redis) bool { return n != from })]
+	b.must(c.BeginMove(slot, from, to))
+
+	for id, to := range []int{0, 2, 0, 3} { // what partition 1 has for others
+		items := sluice.AppendEvent(nil, &sluice.Event{Kind: sluice.KindCustom, TimeMillis: 1700000000000, Name: "forwarded"})
+		_, err := b.db.ExecContext(b.Context(), "INSERT INTO forwards (part, id, to_part, items) VALUES (1, ?, ?, ?)", id+1, to, items)
+		b.must(err)
+	}
+	e = start(b, s)
+	for p := 1; p < testPartitions; p++ {
+		e.write(p, "two", named("2"))
+	}
+	b.awaitSum("events", testPartitions+(testPartitions-1)+2)
+	b.eventually("it is seen which one is left out", func() bool {
+		seen := e.failing("store")
+		return strings.Contains(seen, "partition 0 stands still: ") && strings.Count(seen, "stands still") == 1
+	})
+
+	b.must(c.EndMove(slot, from, to))
+	e.write(0, "two", named("2"))
+	b.awaitSum("events", 2*testPartitions+4)
+	b.eventually("the store is well", func() bool { return e.failing("store") == "" })
+	e.stop()
+	b.checkCounts("events", 2*testPartitions+4, 0)
+	if left := b.count("forwards"); left != 0 {
+		t.Errorf("%d forwards are left", left)
+	}
+}
