@@ -169,7 +169,7 @@ func (e *endpoint) load(ctx context.Context, heads map[int]sluice.Position) erro
 	for part, row := range rows {
 		e.lanes[part] = &lane{row: row, seen: row.At, saved: e.s.Clock.Now()}
 	}
-	return e.sayLost(ctx, notes)
+	return e.sayLost(ctx, heads, notes)
 }
 
 // pass posts a batch of each lane that has something. It loads the lanes first if there
@@ -215,7 +215,7 @@ func (e *endpoint) down() bool {
 	return e.failures >= restAfter
 }
 
-// due returns the lanes that have something now, and how many of them may be worked on at
+// due returns the lanes that have something now, or have passed something, and how many of them may be worked on at
 // once. It notes how far behind the furthest one is.
 func (e *endpoint) due(heads map[int]sluice.Position) (all []*lane, most int) {
 	now := e.s.Clock.Now()
@@ -228,6 +228,9 @@ func (e *endpoint) due(heads map[int]sluice.Position) (all []*lane, most int) {
 		marked := l.row.To != sluice.Place{}
 		if !marked && !behind(store.EndOf(part, heads[part]), l.seen) {
 			l.behind = time.Time{}
+			if l.seen != l.row.At && now.Sub(l.saved) >= saveEvery {
+				all = append(all, l) // so that it is known that it has missed nothing
+			}
 			continue
 		}
 		if l.behind.IsZero() {

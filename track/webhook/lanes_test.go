@@ -34,11 +34,11 @@ func (k *kit) pass(e *endpoint) {
 	}
 }
 
-// waitForHeads waits until an endpoint sees what is stored: heads are read now and then.
-func (k *kit) waitForHeads(e *endpoint) {
+// waitForHeads waits until a sender sees what is stored: heads are read now and then.
+func (k *kit) waitForHeads(s *Sender) {
 	k.t.Helper()
 	until(k.t, "it is seen what is stored", func() bool {
-		heads, err := e.s.Heads.Get(k.t.Context())
+		heads, err := s.Heads.Get(k.t.Context())
 		return err == nil && !slices.ContainsFunc(slices.Collect(maps.Keys(k.at)), func(part int) bool { return heads[part] != k.at[part] })
 	})
 }
@@ -179,7 +179,7 @@ func TestFailingIsStored(t *testing.T) {
 		r.mu.Unlock()
 		k.put(0, "mail.sent")
 		k.clock.Move(time.Hour)
-		k.waitForHeads(e)
+		k.waitForHeads(sender)
 		if db.fails = c.fails; c.fails > 0 {
 			if _, err := e.pass(t.Context(), t.Context()); err == nil {
 				t.Fatal("an answer that could not be written is no error")

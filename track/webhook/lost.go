@@ -20,8 +20,9 @@ const (
 // sayLost says how much was removed by retention before it was posted: of an endpoint
 // that was off, or failed, for longer than events are kept. The series know how many
 // there were, by when they happened; so the number is about right. It is said once each
-// time that the endpoint is switched on or changed.
-func (e *endpoint) sayLost(ctx context.Context, notes []store.WebhookDelivery) error {
+// time that the endpoint is switched on or changed. A lane that is at the end of its log
+// has missed nothing, however long ago that end was stored.
+func (e *endpoint) sayLost(ctx context.Context, heads map[int]sluice.Position, notes []store.WebhookDelivery) error {
 	now := e.s.Clock.Now().UnixMilli()
 	for i := range notes {
 		if notes[i].Outcome == store.DeliveryLost && notes[i].AtMillis >= e.hook.UpdatedMillis {
@@ -29,8 +30,11 @@ func (e *endpoint) sayLost(ctx context.Context, notes []store.WebhookDelivery) e
 		}
 	}
 	var oldest *lane
-	for _, l := range e.lanes {
-		if l.row.To == (sluice.Place{}) && l.row.At.Position.Major > 0 && (oldest == nil || l.row.At.Position.Before(oldest.row.At.Position)) {
+	for part, l := range e.lanes {
+		if l.row.To != (sluice.Place{}) || l.row.At.Position.Major == 0 || !behind(store.EndOf(part, heads[part]), l.row.At) {
+			continue
+		}
+		if oldest == nil || l.row.At.Position.Before(oldest.row.At.Position) {
 			oldest = l
 		}
 	}

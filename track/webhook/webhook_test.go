@@ -430,6 +430,7 @@ func TestLost(t *testing.T) {
 	set(store.WebhookOff)
 	k.rows = 0
 	k.put(0, "mail.sent", "custom.a", "custom.b", "purchase.x") // of some days before, but for the last
+	k.put(1, "mail.sent")
 	k.clock.Move(8 * 24 * time.Hour)
 	set(store.WebhookOn)
 	lost := func() (all []store.WebhookDelivery) {
@@ -440,7 +441,7 @@ func TestLost(t *testing.T) {
 		return slices.DeleteFunc(notes, func(n store.WebhookDelivery) bool { return n.Outcome != store.DeliveryLost })
 	}
 	stop := k.run(sender)
-	until(t, "what is there", func() bool { return len(ids(r.requests())) == 2 })
+	until(t, "what is there", func() bool { return len(ids(r.requests())) == 3 })
 	stop()
 	if len(lost()) != 0 {
 		t.Errorf("nothing was removed: %+v", lost())
@@ -451,13 +452,44 @@ func TestLost(t *testing.T) {
 	k.put(1, "mail.sent", "custom.a", "custom.b")
 	k.clock.Move(12 * 24 * time.Hour)
 	set(store.WebhookOn)
+	k.waitForHeads(sender)
 	for range 2 {
 		stop = k.run(sender)
-		until(t, "the rest", func() bool { return len(ids(r.requests())) == 4 })
+		until(t, "the rest", func() bool { return len(ids(r.requests())) == 5 })
 		stop()
 	}
 	if all := lost(); len(all) != 1 || all[0].Events == 0 || !strings.Contains(all[0].Error, "were removed by retention") {
 		t.Errorf("lost: %+v", all)
+	}
+}
+
+// One that has all is told nothing of the kind, though the log of a partition is quiet for
+// longer than events are kept: neither where an event came last that was posted, nor where
+// one came that is not wanted.
+func TestNothingLost(t *testing.T) {
+	k := newKit(t)
+	r := newReceiver(t, nil)
+	w, _ := k.add(r.URL, 10, "mail")
+	sender := k.sender()
+	sender.Kept = map[sluice.EventKind]int{sluice.KindMail: 10}
+	e := k.endpoint(sender, w)
+	k.put(0, "mail.sent")
+	k.put(2, "purchase.x")
+	k.pass(e)
+	k.clock.Move(time.Hour)
+	k.rows = 6 // the next is of now
+	k.put(1, "mail.sent")
+	k.waitForHeads(sender)
+	k.pass(e)
+	k.pass(e)
+	if n := len(ids(r.requests())); n != 2 {
+		t.Fatalf("%d events have arrived", n)
+	}
+	k.clock.Move(12 * 24 * time.Hour)
+	k.pass(k.endpoint(sender, w))
+	notes, err := k.store.WebhookDeliveries(t.Context(), w.ID, 100)
+	if err != nil || slices.ContainsFunc(notes, func(n store.WebhookDelivery) bool { return n.Outcome == store.DeliveryLost }) {
+		t.Errorf("%+v, %v", notes, err)
 	}
 }
 
