@@ -72,6 +72,7 @@ type endpoint struct {
 	rest     time.Time
 	number   int64 // of the last attempt
 	slots    [2]int
+	off      *ending // it is to be switched off, and this is not written yet
 }
 
 // unknown is no FailingMillis.
@@ -94,7 +95,7 @@ func (e *endpoint) run(ctx, posting context.Context) {
 	}
 	if Mark(e.secrets.Of(e.hook.ID, e.hook.Secret)) != e.hook.SecretMark {
 		reason := "its secret is not in this database, perhaps because a restore left secrets out: rotate it, and give the receiver the new one"
-		if err := e.s.stopped(ctx, &e.hook, store.WebhookRestored, reason); err != nil {
+		if err := e.s.stopped(ctx, &e.hook, &ending{store.WebhookRestored, reason, e.hook.UpdatedMillis}); err != nil {
 			e.trouble(ctx, err)
 		}
 		return
@@ -176,6 +177,9 @@ func (e *endpoint) load(ctx context.Context, heads map[int]sluice.Position) erro
 // are none, or if the store has begun logs that had no lane when they were loaded. more:
 // another pass may begin at once. errOff: there is nothing left to do.
 func (e *endpoint) pass(ctx, posting context.Context) (more bool, err error) {
+	if e.off != nil {
+		return false, e.switchOff(ctx)
+	}
 	heads, err := e.s.Heads.Get(ctx)
 	if err != nil {
 		return false, err
@@ -391,13 +395,28 @@ func (e *endpoint) record(ctx context.Context, l *lane, b batch, began time.Time
 	if next.To == (sluice.Place{}) {
 		l.seen = next.At
 	}
-	switch {
+	switch giveUp := time.UnixMilli(failing).Add(e.s.GiveUp); {
 	case a.gone:
-		return cmp.Or(e.s.stopped(ctx, &e.hook, store.WebhookGone, "it answered 410 Gone: the receiver wants no more"), errOff)
-	case failing != 0 && now.Sub(time.UnixMilli(failing)) >= e.s.GiveUp:
-		return cmp.Or(e.s.stopped(ctx, &e.hook, store.WebhookFailing, "nothing has reached it for "+e.s.GiveUp.String()+"; the last attempt: "+a.failure), errOff)
+		return e.ends(ctx, &ending{store.WebhookGone, "it answered 410 Gone: the receiver wants no more", now.UnixMilli()})
+	case failing != 0 && !now.Before(giveUp):
+		return e.ends(ctx, &ending{store.WebhookFailing, "nothing has reached it for " + e.s.GiveUp.String() + "; the last attempt: " + a.failure, giveUp.UnixMilli()})
 	}
 	return nil
+}
+
+// ends switches the endpoint off, or has the next pass do it. Of several reasons the first
+// counts.
+func (e *endpoint) ends(ctx context.Context, why *ending) error {
+	e.mu.Lock()
+	if e.off == nil {
+		e.off = why
+	}
+	e.mu.Unlock()
+	return e.switchOff(ctx)
+}
+
+func (e *endpoint) switchOff(ctx context.Context) error {
+	return cmp.Or(e.s.stopped(ctx, &e.hook, e.off), errOff)
 }
 
 // moveFailing moves a lane, and writes since when the endpoint fails if that is not what is

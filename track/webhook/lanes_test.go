@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -283,5 +284,63 @@ func TestFailingInOrder(t *testing.T) {
 		if now, err := k.store.Webhook(t.Context(), w.ID); err != nil || now.FailingMillis != e.failing || db.met.Load() > 0 {
 			t.Fatalf("stored is that it fails since %d, %v; it fails since %d; %d were written at once", now.FailingMillis, err, e.failing, db.met.Load())
 		}
+	}
+}
+
+// An endpoint is switched off with its event, not without it: while the event cannot be
+// written it gets nothing, and what is written in the end is one event, with the time at
+// which it was to be switched off.
+func TestSwitchedOffIsSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer int
+		status string
+		after  time.Duration
+	}{"gone": {http.StatusGone, store.WebhookGone, 0}, "failing": {http.StatusBadGateway, store.WebhookFailing, 24 * time.Hour}} {
+		t.Run(name, func(t *testing.T) {
+			k := newKit(t)
+			r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.answer) })
+			w, _ := k.add(r.URL, 10)
+			k.put(0, "mail.sent")
+			sender := k.sender()
+			away := errors.New("away")
+			var told []sluice.Event
+			sender.Announce = func(_ context.Context, e *sluice.Event) error {
+				told = append(told, *e)
+				return away
+			}
+			e := k.endpoint(sender, w)
+			began := k.clock.Now()
+			for len(told) == 0 {
+				if _, err := e.pass(t.Context(), t.Context()); err != nil && !errors.Is(err, away) {
+					t.Fatal(err)
+				}
+				if k.clock.Move(time.Hour); k.clock.Now().Sub(began) > 48*time.Hour {
+					t.Fatal("it is not switched off")
+				}
+			}
+			requests := len(r.requests())
+			for range 3 {
+				e.lanes = nil
+				if _, err := e.pass(t.Context(), t.Context()); !errors.Is(err, away) {
+					t.Fatal(err)
+				}
+				k.clock.Move(time.Hour)
+			}
+			if now, err := k.store.Webhook(t.Context(), w.ID); err != nil || now.Status != store.WebhookOn || len(r.requests()) != requests {
+				t.Errorf("nothing is said yet: %+v, %v, %d requests, before %d", now, err, len(r.requests()), requests)
+			}
+			away = nil
+			if _, err := e.pass(t.Context(), t.Context()); !errors.Is(err, errOff) {
+				t.Fatal(err)
+			}
+			if now, err := k.store.Webhook(t.Context(), w.ID); err != nil || now.Status != c.status {
+				t.Errorf("%+v, %v", now, err)
+			}
+			for _, e := range told {
+				if e.ID != "webhook_disabled:"+w.ID+":"+strconv.FormatInt(w.Revision, 10) || e != told[0] || e.TimeMillis != began.Add(c.after).UnixMilli() {
+					t.Errorf("told %+v", e)
+				}
+			}
+		})
 	}
 }

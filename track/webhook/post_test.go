@@ -23,7 +23,7 @@ func TestReasonsAreText(t *testing.T) {
 		}
 		k := newKit(t)
 		w, _ := k.add("https://example.com", 1)
-		if err := k.sender().stopped(t.Context(), &w, store.WebhookFailing, text); err != nil {
+		if err := k.sender().stopped(t.Context(), &w, &ending{store.WebhookFailing, text, begin}); err != nil {
 			t.Fatal(err)
 		}
 		if now, err := k.store.Webhook(t.Context(), w.ID); err != nil || !utf8.ValidString(now.Reason) || len(now.Reason) > store.MaxWebhookReason || now.Status != store.WebhookFailing {

@@ -4,7 +4,9 @@ package webhook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -156,26 +158,32 @@ func (s *Sender) turn(ctx, posting context.Context, all []store.Webhook, running
 	}
 }
 
-// stopped switches an endpoint off, and says so.
-func (s *Sender) stopped(ctx context.Context, w *store.Webhook, status, reason string) error {
-	reason = cut(reason)
-	err := s.Store.StopWebhook(ctx, *w, status, reason)
+// ending is why and since when an endpoint is off.
+type ending struct {
+	status, reason string
+	millis         int64
+}
+
+// stopped switches an endpoint off, and says so before: else nobody would, after an error.
+// It may be called again then. The event has the same name and time each time, by which it
+// is stored once.
+func (s *Sender) stopped(ctx context.Context, w *store.Webhook, why *ending) error {
+	reason := cut(why.reason)
+	if s.Announce != nil {
+		e := &sluice.Event{Kind: sluice.KindSystem, TimeMillis: why.millis, Name: EventDisabled, ID: EventDisabled + ":" + w.ID + ":" + strconv.FormatInt(w.Revision, 10),
+			Properties: `{"webhook":` + string(feed.Quote(w.ID)) + `,"status":` + string(feed.Quote(why.status)) + `,"reason":` + string(feed.Quote(reason)) + `}`}
+		if err := s.Announce(ctx, e); err != nil {
+			return fmt.Errorf("write the event that webhook %s is switched off: %w", w.ID, err)
+		}
+	}
+	err := s.Store.StopWebhook(ctx, *w, why.status, reason)
 	if errors.Is(err, sluice.ErrConflict) {
 		return nil // people have changed it meanwhile
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		s.Log.Error("a webhook was switched off: it gets nothing until it is switched on; `sluice webhook show` says more", "webhook", w.ID, "status", why.status, "reason", reason)
 	}
-	s.Log.Error("a webhook was switched off: it gets nothing until it is switched on; `sluice webhook show` says more", "webhook", w.ID, "status", status, "reason", reason)
-	if s.Announce == nil {
-		return nil
-	}
-	e := &sluice.Event{Kind: sluice.KindSystem, TimeMillis: s.Clock.Now().UnixMilli(), Name: EventDisabled,
-		Properties: `{"webhook":` + string(feed.Quote(w.ID)) + `,"status":` + string(feed.Quote(status)) + `,"reason":` + string(feed.Quote(reason)) + `}`}
-	if err := s.Announce(ctx, e); err != nil {
-		s.Log.Warn("the event that a webhook was switched off could not be written", "webhook", w.ID, "error", err)
-	}
-	return nil
+	return err
 }
 
 // EventDisabled is the name of the event that an endpoint was switched off.
