@@ -125,6 +125,9 @@ conversions: [{name: bought, when: {purchase: "*"}, within: 7d}]
 		t.Fatal(err)
 	}
 	b.status("half", journey.StatusLive)
+	if b.all, b.published, err = b.loader().Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	buy(61, people)
 	f := b.read()
 	treated, held := f.counts["journey/half/converted/bought"], f.counts["journey/half/held_converted/bought"]
