@@ -287,8 +287,8 @@ func TestFailingInOrder(t *testing.T) {
 	}
 }
 
-// An endpoint is switched off with its event, not without it: while the event cannot be
-// written it gets nothing, and what is written in the end is one event, with the time at
+// An endpoint is switched off with its event, not without it. While the event cannot be
+// written it gets nothing. What is written in the end is one event, with the time at
 // which it was to be switched off.
 func TestSwitchedOffIsSaid(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -464,7 +464,7 @@ func TestLost(t *testing.T) {
 }
 
 // One that has all is told nothing of the kind, though the log of a partition is quiet for
-// longer than events are kept: neither where an event came last that was posted, nor where
+// longer than events are kept. Neither where an event came last that was posted, nor where
 // one came that is not wanted.
 func TestNothingLost(t *testing.T) {
 	k := newKit(t)
