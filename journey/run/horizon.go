@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// marksAtMost is how many ends of the log a partition notes at once, a second apart.
-	marksAtMost = 64
+	// endsAtMost is how many ends of the log a partition notes at once, a second apart.
+	endsAtMost = 64
 
-	// markRest is how long a partition rests at least before it looks again whether the
-	// store has passed a mark, and markRestOf that it is such a part of the time waited
-	// so far. So a short wait is met soon, and a long one costs little.
-	markRest   = 25 * time.Millisecond
-	markRestOf = 4
+	// lookRest is how long a partition rests at least before it looks again whether the
+	// store has passed an end, and lookRestOf which part of the time waited so far. So a
+	// short wait is met soon, and a long one costs little.
+	lookRest   = 25 * time.Millisecond
+	lookRestOf = 4
 
 	// standsAfter is after what time without progress a store stands.
 	standsAfter = 2 * time.Second
@@ -28,14 +28,14 @@ const (
 // But facts and profiles come by the store, which is behind the log: by some 10 ms, by
 // seconds while another process takes it over, by minutes under too much load. So when
 // somebody becomes due, the end of the log is noted. When the store has passed it, and the
-// facts up to there were told, the horizon is the second of this mark. People, and runs,
+// facts up to there were told, the horizon is the second of that end. People, and runs,
 // who are due by the horizon move.
 //
-// The invariants. A pass reads the end of the log anyway, and no mark is beyond it: where
-// Redis has gone back, nobody waits for what is gone. A clock that is set back takes the
-// horizon with it. A mark is of one partition, whose goroutine goes on with facts
-// meanwhile: no other partition waits. The horizon is known to a session alone, so a
-// successor, which knows nothing, moves nobody before it has passed a mark of its own.
+// The invariants. A pass reads the end of the log anyway, and none that is noted is beyond
+// it: where Redis has gone back, nobody waits for what is gone. A clock that is set back
+// takes the horizon with it. Each partition has its own, and its goroutine goes on with
+// facts meanwhile: no other partition waits. It belongs to a session, so a successor, which
+// knows nothing, moves nobody before the store has passed an end that it has seen itself.
 //
 // People may be due for long and wait for something else: a rate, or room in a lane. They
 // move by what is known up to the horizon, as all do. Where that does not move, though,
@@ -45,7 +45,7 @@ const (
 // told (lookForFacts). Else a statement for each look. What the partition has itself put
 // into the log is not waited for (ownEntries).
 //
-// There is no bound: people are as late as the store is. Who is moved without it gets
+// There is no bound: people are as late as the store is. Whoever moves without it gets
 // the mail that was to be prevented, and the longer the store stands, the more of them.
 //
 // What was dropped. To compare the second with the position that the store has come to,
@@ -55,11 +55,11 @@ const (
 type horizon struct {
 	second uint32
 	since  time.Time // when it came to that
-	marks  []mark    // beyond it, oldest first
+	ends   []logEnd  // beyond it, oldest first
 }
 
-// mark is the end that the log had in a second.
-type mark struct {
+// logEnd is the end that the log had in a second.
+type logEnd struct {
 	second uint32
 	end    sluice.Position
 	noted  time.Time
@@ -69,18 +69,18 @@ type mark struct {
 func (h *horizon) look(now time.Time, end sluice.Position, wanted bool) {
 	second := uint32(now.Unix())
 	h.second = min(h.second, second)
-	for i := range h.marks {
-		if end.Before(h.marks[i].end) {
-			h.marks[i].end = end
+	for i := range h.ends {
+		if end.Before(h.ends[i].end) {
+			h.ends[i].end = end
 		}
 	}
-	last := len(h.marks) - 1
+	last := len(h.ends) - 1
 	switch {
-	case !wanted || h.second == second || last >= 0 && h.marks[last].second >= second:
-	case len(h.marks) < marksAtMost:
-		h.marks = append(h.marks, mark{second, end, time.Now()})
+	case !wanted || h.second == second || last >= 0 && h.ends[last].second >= second:
+	case len(h.ends) < endsAtMost:
+		h.ends = append(h.ends, logEnd{second, end, time.Now()})
 	default:
-		h.marks[last].second, h.marks[last].end = second, end
+		h.ends[last].second, h.ends[last].end = second, end
 	}
 }
 
@@ -88,12 +88,12 @@ func (h *horizon) look(now time.Time, end sluice.Position, wanted bool) {
 // another one; all there were, if drained.
 func (h *horizon) tell(now time.Time, stored, told sluice.Position, drained bool) {
 	passed := 0
-	for passed < len(h.marks) && (drained && !stored.Before(h.marks[passed].end) || h.marks[passed].end.Before(told)) {
+	for passed < len(h.ends) && (drained && !stored.Before(h.ends[passed].end) || h.ends[passed].end.Before(told)) {
 		passed++
 	}
 	if passed > 0 {
-		h.second, h.since = h.marks[passed-1].second, now
-		h.marks = slices.Delete(h.marks, 0, passed)
+		h.second, h.since = h.ends[passed-1].second, now
+		h.ends = slices.Delete(h.ends, 0, passed)
 	}
 }
 
@@ -101,7 +101,7 @@ func (h *horizon) tell(now time.Time, stored, told sluice.Position, drained bool
 func (h *horizon) at() time.Time { return time.Unix(int64(h.second), 0) }
 
 // waits reports whether somebody waits for it.
-func (h *horizon) waits() bool { return len(h.marks) > 0 }
+func (h *horizon) waits() bool { return len(h.ends) > 0 }
 
 // stands reports whether it is waited for, and has not moved for a while.
 func (h *horizon) stands(now time.Time) bool { return h.waits() && now.Sub(h.since) >= standsAfter }
@@ -111,7 +111,7 @@ func (h *horizon) rest() time.Duration {
 	if !h.waits() {
 		return pollEvery
 	}
-	return min(max(time.Since(h.marks[0].noted)/markRestOf, markRest), pollEvery)
+	return min(max(time.Since(h.ends[0].noted)/lookRestOf, lookRest), pollEvery)
 }
 
 // ownEntries are those at the end of the log that commits of the session have made, and of

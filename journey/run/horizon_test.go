@@ -209,15 +209,15 @@ func TestWhoWaitsForRoomWaitsForTheStore(t *testing.T) {
 	b.wantTagged("the store is behind", map[string]int{"wave": people - 1})
 }
 
-// Nobody moves before the facts up to a mark were told, however many there are.
-func TestFactsUpToAMarkAreTold(t *testing.T) {
+// Nobody moves before the facts up to an end were told, however many there are.
+func TestFactsUpToAnEndAreTold(t *testing.T) {
 	b := newBed(t, 2)
 	b.follows = true
 	b.publish(cart)
 	b.fact(1, 1, journey.FactEvent, "cart", `{"items":2}`)
 	p := b.open()
 	b.passes(p)
-	mark := b.accept(b.log)
+	end := b.accept(b.log)
 	b.clock.Move(25 * time.Hour)
 	b.passes(p)
 	var facts []journey.Fact
@@ -232,25 +232,25 @@ func TestFactsUpToAMarkAreTold(t *testing.T) {
 	for piece := range slices.Chunk(facts, 10_000) {
 		b.apply(&store.Effect{JourneyFacts: piece})
 	}
-	b.storesUpTo(mark, 2, journey.FactEvent, "other")
+	b.storesUpTo(end, 2, journey.FactEvent, "other")
 	b.passes(p)
 	if b.stepsOf(1) != "thanks" {
 		t.Errorf("mails are %v, want that of who has bought", b.read().steps)
 	}
 }
 
-// A partition that waits long notes no more than so many marks. Facts behind a mark, and a
+// A partition that waits long notes no more than so many ends. Facts behind an end, and a
 // clock that is set back, keep nobody waiting.
-func TestMarksAreBounded(t *testing.T) {
+func TestEndsAreBounded(t *testing.T) {
 	var h horizon
 	now := time.Unix(1_000_000, 0)
 	end := func(n int) sluice.Position { return sluice.Position{Major: uint64(n)} }
-	const seconds = 3 * marksAtMost
+	const seconds = 3 * endsAtMost
 	for n := range seconds {
 		h.look(now.Add(time.Duration(n)*time.Second), end(n+1), true)
 	}
-	if len(h.marks) != marksAtMost {
-		t.Fatalf("%d marks", len(h.marks))
+	if len(h.ends) != endsAtMost {
+		t.Fatalf("%d ends", len(h.ends))
 	}
 	now = now.Add(seconds * time.Second)
 	h.tell(now, end(1), sluice.Position{}, true)
@@ -259,7 +259,7 @@ func TestMarksAreBounded(t *testing.T) {
 	}
 	h.tell(now, end(1), end(3), false)
 	if h.second != 1_000_001 {
-		t.Errorf("the horizon is %d where facts behind the second mark were told", h.second)
+		t.Errorf("the horizon is %d where facts behind the second end were told", h.second)
 	}
 	h.tell(now, end(seconds), sluice.Position{}, true)
 	if h.second != uint32(now.Unix())-1 || h.waits() {
