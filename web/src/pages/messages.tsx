@@ -34,7 +34,7 @@ export function Messages() {
   const query = useInfiniteQuery({
     queryKey: ["sends", to, state],
     initialPageParam: "",
-    queryFn: ({ pageParam }) => get("/v1/sends", { query: { to, state, before: pageParam, limit: 100 } }),
+    queryFn: ({ pageParam }) => get("/v1/sends", { query: { to, state, before: pageParam, limit: 50 } }),
     getNextPageParam: (last) => last.next,
   });
   return (
