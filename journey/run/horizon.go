@@ -45,7 +45,7 @@ const (
 // told (lookForFacts). Else a statement for each look. What the partition has itself put
 // into the log is not waited for (ownEntries).
 //
-// There is no bound: people are as late as the store is. Whoever moves without it gets
+// There is no bound: people are as late as the store is. Who moves without it gets
 // the mail that was to be prevented, and the longer the store stands, the more of them.
 //
 // What was dropped. To compare the second with the position that the store has come to,
