@@ -31,55 +31,50 @@ func (s *Server) document(w http.ResponseWriter, _ *http.Request) {
 	s.write(w, openAPI)
 }
 
-// docs answers with the page, or with the part of it that is searched for.
+// docs answers with the page, or with the part of it that is searched for. All who ask for
+// the whole page share its bytes: one that does not read holds no copy of it. A search is
+// under way until its answer is written, for the same reason.
 func (s *Server) docs(w http.ResponseWriter, r *http.Request) {
 	asked := r.URL.Query().Get("q")
-	text, err := s.docsPage(strings.TrimSpace(strings.ToValidUTF8(asked[:min(len(asked), maxAskedBytes)], "")))
+	asked = strings.TrimSpace(strings.ToValidUTF8(asked[:min(len(asked), maxAskedBytes)], ""))
+	d, err := apiDocs()
+	text := d.whole
+	if err == nil && asked != "" {
+		var done func()
+		if done, err = takeAny(s.searches, "searches are being answered"); err == nil {
+			defer done()
+			text, err = d.make(asked)
+		}
+	}
 	if err != nil {
 		s.writeError(w, r, err)
 		return
 	}
-	s.writeHTML(w, http.StatusOK, styleHash(text), formsHere, []byte(text))
+	s.writeHTML(w, http.StatusOK, d.style, formsHere, text)
 }
 
-// docsPage makes the page of what is searched for; empty: that of all, once.
-func (s *Server) docsPage(asked string) (string, error) {
-	if asked == "" {
-		return wholeDocs()
-	}
-	done, err := takeAny(s.searches, "searches are being answered")
-	if err != nil {
-		return "", err
-	}
-	defer done()
-	return makeDocs(asked)
-}
-
-var wholeDocs = sync.OnceValues(func() (string, error) { return makeDocs("") })
-
-func makeDocs(asked string) (string, error) {
-	d, err := apiDocs()
-	if err != nil {
-		return "", err
-	}
+// make makes the page of what is searched for; empty: that of all.
+func (d *describedAPI) make(asked string) ([]byte, error) {
 	var b bytes.Buffer
 	if err := d.page.Execute(&b, d.view(asked)); err != nil {
-		return "", fmt.Errorf("make the page of openapi.json: %w", err)
+		return nil, fmt.Errorf("make the page of openapi.json: %w", err)
 	}
-	return b.String(), nil
+	return b.Bytes(), nil
 }
 
 // Bounds of searches: what is asked for, and how many are answered at once.
-// Anybody may ask, and a page takes some milliseconds.
+// Anybody may ask. A page takes some milliseconds, and up to half a megabyte.
 const (
 	maxAskedBytes    = 100
-	parallelSearches = 2
+	parallelSearches = 16
 )
 
 // describedAPI is what the page of the API is made of.
 type describedAPI struct {
 	document apiDocument
 	page     *template.Template
+	style    string            // what a policy calls its style
+	whole    []byte            // the page of all calls
 	texts    map[string]string // all that is said of a call, in lower case, by its id
 }
 
@@ -90,7 +85,7 @@ var apiDocs = sync.OnceValues(func() (*describedAPI, error) {
 		Paths ordered[ordered[json.RawMessage]]
 	}
 	if err := errors.Join(json.Unmarshal(openAPI, &d.document), json.Unmarshal(openAPI, &raw)); err != nil {
-		return nil, fmt.Errorf("read openapi.json: %w", err)
+		return d, fmt.Errorf("read openapi.json: %w", err)
 	}
 	for i, path := range d.document.Paths {
 		for j, call := range path.Value {
@@ -100,9 +95,11 @@ var apiDocs = sync.OnceValues(func() (*describedAPI, error) {
 	var err error
 	d.page, err = template.New("docs").Funcs(template.FuncMap{"prose": prose, "plain": plain, "last": last, "pretty": pretty, "join": join, "bounds": bounds}).Parse(docsTemplate)
 	if err != nil {
-		return nil, fmt.Errorf("read docs.html: %w", err)
+		return d, fmt.Errorf("read docs.html: %w", err)
 	}
-	return d, nil
+	d.whole, err = d.make("")
+	d.style = styleHash(string(d.whole))
+	return d, err
 })
 
 // docsView is what the page shows.
