@@ -10,9 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -271,13 +273,19 @@ func (l *leftBehind) checkSeries(t *testing.T) {
 	})
 }
 
-// 5 were sent, 7 stood in lanes, 3 wait for a time, 5 were in the logs.
+// 5 were sent, 7 stood in lanes, 3 wait for a time, 5 were in the logs. What was left behind
+// is five days old since November 27, 2026, and mail that waits is given up then: so 12 are
+// not mailed, and each is told of once.
 func (l *leftBehind) checkMails(t *testing.T) {
 	t.Helper()
+	old := time.Now().After(time.Date(2026, 11, 27, 14, 19, 0, 0, time.UTC))
+	sums := []string{"3 waiting + 17 sent + 0 failed + 0 suppressed + 0 in doubt + 0 cancelled"}
+	if old { // the others: from the day on for which three are scheduled, and five days later
+		sums = []string{"3 waiting + 5 sent + 12 failed + 0 suppressed + 0 in doubt + 0 cancelled", "0 waiting + 8 sent + 12 failed", "0 waiting + 5 sent + 15 failed"}
+	}
 	await(t, "all mail is sent", func() bool {
 		_, text := l.ask(t, http.MethodGet, "/v1/ledger", "")
-		return strings.Contains(text, "20 accepted") && (strings.Contains(text, "3 waiting + 17 sent + 0 failed + 0 suppressed + 0 in doubt + 0 cancelled") ||
-			strings.Contains(text, "0 waiting + 20 sent + 0 failed")) // from the day on for which three are scheduled
+		return strings.Contains(text, "20 accepted") && slices.ContainsFunc(sums, func(sum string) bool { return strings.Contains(text, sum) })
 	})
 	var boxes struct {
 		Mails []struct{ To, Subject string }
@@ -292,10 +300,13 @@ func (l *leftBehind) checkMails(t *testing.T) {
 			got[m.To+" "+m.Subject]++
 		}
 	}
-	want := map[string]int{"p1@example.com Hello P1": 1}
-	for name, count := range map[string]int{"high": 3, "low": 4, "logged": 4} {
-		for i := range count {
-			want[fmt.Sprintf("%s%d@example.com %s", name, i+1, name)] = 1
+	want := make(map[string]int)
+	if !old {
+		want["p1@example.com Hello P1"] = 1
+		for name, count := range map[string]int{"high": 3, "low": 4, "logged": 4} {
+			for i := range count {
+				want[fmt.Sprintf("%s%d@example.com %s", name, i+1, name)] = 1
+			}
 		}
 	}
 	if !maps.Equal(got, want) {
