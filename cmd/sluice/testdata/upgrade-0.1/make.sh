@@ -109,8 +109,8 @@ fill() { # all of it is stored
 
 wait_in_lanes() { # mail waits
 	start off 'intake, store, send'
-	mails high 3 ',"priority":"high"'
-	mails low 4 ',"class":"marketing"'
+	mails high 3 ',"priority":"high","expires_at":"2027-11-20T00:00:00Z"'
+	mails low 4 ',"class":"marketing","expires_at":"2027-11-20T00:00:00Z"'
 	mails later 3 ',"send_at":"2027-06-01T00:00:00Z"'
 	until_has /v1/ledger '10 waiting + 5 sent'
 	stop TERM
@@ -124,8 +124,8 @@ take_in() { # and store nothing
 	post /v1/events '[{"event":"click","event_id":"c3","time":"2026-01-31T10:00:00Z","email":"p3@example.com","user_id":"u3"},{"event":"click","event_id":"c1","time":"2026-01-31T10:00:00Z","email":"p1@example.com","user_id":"u1"},{"event":"unsubscribed","event_id":"c4","time":"2026-01-31T10:00:00Z","email":"p4@example.com"}]'
 	post /users/track '{"attributes":[{"external_id":"u1","points":100},{"external_id":"u10","email":"p10@example.com","first_name":"P10"},{"user_alias":{"alias_name":"a2","alias_label":"web"},"points":41}],"events":[{"external_id":"u1","name":"seen","time":"2026-02-01T10:00:00Z"},{"external_id":"u10","name":"seen","time":"2026-02-01T10:00:00Z"}],"purchases":[{"external_id":"u2","product_id":"shoe","currency":"EUR","price":2.5,"time":"2026-02-01T10:00:00Z"}]}'
 	post /users/merge '{"merge_updates":[{"identifier_to_merge":{"external_id":"u6"},"identifier_to_keep":{"external_id":"u5"}}]}'
-	mails logged 4 ''
-	post /v1/messages '{"from":"shop@example.com","to":{"email":"p1@example.com","user_id":"u1"},"template":{"id":"welcome"}}'
+	mails logged 4 ',"expires_at":"2027-11-20T00:00:00Z"'
+	post /v1/messages '{"from":"shop@example.com","to":{"email":"p1@example.com","user_id":"u1"},"template":{"id":"welcome"},"expires_at":"2027-11-20T00:00:00Z"}'
 	until [ "$(redis-cli -s "$(sed 's|^unix://||; s|?.*||' "$dir/data/redis/url")" EXISTS q)" = 0 ]; do sleep 0.1; done
 	events 31 35
 	stop KILL
