@@ -101,7 +101,8 @@ func (r *Router) look(ctx context.Context, of *route, buckets []*bucket, asks []
 		case within > 0:
 			u.stored, u.looked, u.again, u.tried = max(u.stored, stored), now, time.Time{}, time.Time{}
 		}
-		asks[i].Used, asks[i].UsedDay, asks[i].Looked = max(u.stored, u.used), day, within > 0 && err == nil
+		used := u.used - int64(asks[i].Back) // else what goes back would count as used
+		asks[i].Used, asks[i].UsedDay, asks[i].Looked = max(u.stored, used), day, within > 0 && err == nil
 		r.mu.Unlock()
 		if err != nil {
 			return fmt.Errorf("look how many mails route %s has sent today: %w", of.name, err)

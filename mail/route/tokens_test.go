@@ -183,6 +183,30 @@ func TestWarmup(t *testing.T) {
 	}
 }
 
+// What was given of a day and not used within its time goes back to the day, while the
+// process that had it tells Redis what it was given.
+func TestWarmupOfWhatIsNotUsed(t *testing.T) {
+	const limit = 3
+	b := paced(t, dial(t), func(s *Settings) { s.Warmup, s.WarmupFrom = []int{limit}, time.Now() })
+	b.clock.Move(time.Since(testNow))
+	ask := func() {
+		for range 2 * limit {
+			b.drain("example.com")
+		}
+	}
+	ask()
+	b.lease()
+	b.clock.Move(2 * leaseFor) // nobody takes them: the machine is busy
+	ask()
+	b.lease() // they go back
+	b.clock.Move(maxWait)
+	ask()
+	b.lease()
+	if n, _ := b.drain("example.com"); n != limit {
+		t.Errorf("%d of a day that has %d", n, limit)
+	}
+}
+
 // brokenRedis fails until it is mended.
 type brokenRedis struct {
 	*flow.Redis

@@ -46,7 +46,7 @@ func TestPostgres(t *testing.T) {
 			Waiting:        "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
 			ReadableEvents: "(SELECT to_char(time AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') AS time, event_id FROM events) readable",
 			Commit:         postgresCommit,
-			Open:           func(t *testing.T) store.Store { return open(t, postgres.SocketURL(name), sqlstore.Options{}) },
+			Open:           func(t *testing.T) store.Store { return open(t, postgres.SocketURL(name), calm) },
 			OpenThrough: func(t *testing.T) (store.Store, *proxy.Proxy) {
 				proxy := newPostgresProxy(t)
 				return open(t, throughPostgres(proxy, name), sqlstore.Options{}), proxy
