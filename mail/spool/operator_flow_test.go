@@ -15,7 +15,7 @@ import (
 // TestAPurgeLooksAtEachOnce: over all partitions, in pages and steps of any size,
 // also where most of what waits is in one of them.
 func TestAPurgeLooksAtEachOnce(t *testing.T) {
-	const partitions, sends = 200, 6000
+	const partitions, sends = 40, 2400
 	b := newBed(t)
 	o := b.open(&spooltest.OneRoute{Transport: newWire(nil)}, nil)
 	now := time.Now().UnixMilli()
