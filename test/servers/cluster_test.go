@@ -1,6 +1,9 @@
 package servers
 
 import (
+	"bufio"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -71,15 +74,33 @@ func TestRedisClusterOfSix(t *testing.T) {
 	if now := c.MasterOf(slot); now != to {
 		t.Fatal("the slot has not moved")
 	}
-	if answer, err := say(to, "WAIT 1 60000"); err != nil || answer[0] == "0" { // what a replica lacks it cannot have
-		t.Fatalf("no replica has what the slot had: %q, %v", answer, err)
-	}
+	awaitReplica(t, to, "{members}:y") // what a replica lacks it cannot have
 	if err := to.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	await(t, func() bool { return c.MasterOf(slot) != nil })
 	if value, err := say(c.MasterOf(slot), "GET {members}:x"); err != nil || value[0] != "1" {
 		t.Errorf("the promoted replica has %q, %v", value, err)
+	}
+}
+
+// awaitReplica returns when a replica has all that a server has. WAIT is about what its
+// own connection has written, so a key is written first.
+func awaitReplica(t *testing.T, r *Redis, key string) {
+	t.Helper()
+	conn, err := net.Dial("unix", r.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "SET "+key+" 1\r\nWAIT 1 0\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	for _, want := range []string{"+OK", ":1"} {
+		if answer, err := answered(in); err != nil || answer[0] != want {
+			t.Fatalf("%q, %v, want %s", answer, err, want)
+		}
 	}
 }
 
