@@ -19,6 +19,7 @@ ROUNDS_FILE   := $(CURDIR)/chaos-rounds.txt
 AT_ONCE       := 3
 REDIS         :=
 BASE          :=
+STRIKES       := 1
 FUZZ_SECONDS  := 20
 BENCH_ARGS    :=
 
@@ -86,9 +87,9 @@ chaos: deps ## the long crash suite: KILLS (200) kills at random instants
 
 # Goes on after the rounds that the file has, so it may be ended at any time. REDIS (one,
 # cluster, replicas, sentinel) and BASE (mariadb, postgres, sqlite, galera) choose what a
-# seed chooses otherwise.
+# seed chooses otherwise. STRIKES is how often a round strikes (docs/chaos.md).
 chaos-rounds: deps ## ROUNDS (500) rounds of faults, noted in ROUNDS_FILE; AT_ONCE (3) side by side
-	go test ./test/chaos -count=1 -timeout 24h -run 'TestRounds$$' -args -rounds=$(ROUNDS) -rounds-file=$(ROUNDS_FILE) -at-once=$(AT_ONCE) -redis=$(REDIS) -base=$(BASE)
+	go test ./test/chaos -count=1 -timeout 24h -run 'TestRounds$$' -args -rounds=$(ROUNDS) -rounds-file=$(ROUNDS_FILE) -at-once=$(AT_ONCE) -redis=$(REDIS) -base=$(BASE) -strikes=$(STRIKES)
 
 bench: deps-test build ## measure this machine: small benchmarks, then the program's own
 	go test -run '^$$' -bench . -benchmem ./...

@@ -11,18 +11,18 @@ import (
 // a master. What that master had not sent is lost, and nothing else.
 func promotionKinds() []kind {
 	return []kind{
-		{name: "master-kill", losesRedis: true, fits: withReplicas, strike: strikeMasterKill},
-		{name: "master-freeze", losesRedis: true, fits: withReplicas, strike: strikeMasterFreeze},
-		{name: "master-command", losesRedis: true, fits: withReplicas, strike: strikeMasterCommand},
-		{name: "master-kill-both", losesRedis: true, fits: withReplicas, strike: strikeMasterAndProcess},
-		{name: "master-kill-waited", losesRedis: true, waits: true, config: "wait_replicas: 1\nwait_replicas_ms: 2000\n", fits: withReplicas, strike: strikeMasterKill},
-		{name: "journey-master-kill", losesRedis: true, journey: true, fits: withReplicas, strike: strikeMasterKill},
+		{name: "master-kill", losesRedis: true, repeats: true, fits: withReplicas, strike: strikeMasterKill},
+		{name: "master-freeze", losesRedis: true, repeats: true, fits: withReplicas, strike: strikeMasterFreeze},
+		{name: "master-command", losesRedis: true, repeats: true, fits: withReplicas, strike: strikeMasterCommand},
+		{name: "master-kill-both", losesRedis: true, repeats: true, fits: withReplicas, strike: strikeMasterAndProcess},
+		{name: "master-kill-waited", losesRedis: true, repeats: true, waits: true, config: "wait_replicas: 1\nwait_replicas_ms: 2000\n", fits: withReplicas, strike: strikeMasterKill},
+		{name: "journey-master-kill", losesRedis: true, repeats: true, journey: true, fits: withReplicas, strike: strikeMasterKill},
 	}
 }
 
 // slotKinds are faults of a cluster that loses nothing by them.
 func slotKinds() []kind {
-	return []kind{{name: "slots", fits: func(p *plan) { several(p); p.redis = onReplicas }, strike: strikeSlots}}
+	return []kind{{name: "slots", repeats: true, faults: slotMoves, fits: func(p *plan) { several(p); p.redis = onReplicas }, strike: strikeSlots}}
 }
 
 // withReplicas has several processes use masters with replicas.
@@ -155,10 +155,13 @@ func strikeMasterCommand(r *round) {
 	r.followed()
 }
 
+// slotMoves is how many slots a strike moves.
+const slotMoves = 3
+
 // strikeSlots moves slots with partitions, and that of the beats, between masters. Some of
 // their keys are at one master and some at the other for a while.
 func strikeSlots(r *round) {
-	for range 3 {
+	for range slotMoves {
 		slot := slotOfPartition(r.random.IntN(roundPartitions))
 		if r.random.IntN(4) == 0 {
 			var err error

@@ -65,6 +65,10 @@ func startLoad(r *round) *load {
 	if r.kind.journey {
 		clients = append(clients, l.enterJourney, l.clickInJourney)
 	}
+	every := loadEvery
+	if len(r.turns) > 1 {
+		every = loadOften
+	}
 	for i, client := range clients {
 		l.work.Go(func() { // ends with the round, or finish
 			random := rand.New(rand.NewPCG(seed, uint64(i)))
@@ -72,7 +76,7 @@ func startLoad(r *round) *load {
 			defer c.CloseIdleConnections()
 			for n := 0; l.ctx.Err() == nil; n++ {
 				client(random, c, fmt.Sprintf("%d-%d", i, n))
-				pause(l.ctx, loadEvery)
+				pause(l.ctx, every)
 			}
 		})
 	}

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// roundWithin bounds one round.
+	// roundWithin bounds a round that strikes once.
 	roundWithin = 7 * time.Minute
 
 	// roundSettles bounds every wait of a round: other rounds may run beside it, on a
@@ -65,6 +65,8 @@ type round struct {
 	windows []*window // in which masters were lost that replicas had not caught up with
 	doubled int       // mails that left twice because their attempts were in such a window
 
+	strikes, faults int // that are over
+
 	// Large contents may be lost of what was accepted between these two: they are in
 	// the database alone, which was put back.
 	bodiesFrom, bodiesTo time.Time
@@ -95,7 +97,7 @@ type peer struct {
 
 func newRound(t *recorder, g *rig, p plan, random *rand.Rand) *round {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), roundWithin)
+	ctx, cancel := context.WithTimeout(t.Context(), p.within())
 	t.Cleanup(cancel)
 	r := &round{plan: p, t: t, ctx: ctx, rig: g, random: random, dir: t.TempDir(), name: fmt.Sprintf("r%d", p.seed)}
 	r.startRedis()
@@ -265,7 +267,7 @@ func (r *round) make() {
 	if r.kind.failpoints == nil { // else it strikes by itself, and soon
 		r.load.progress()
 	}
-	r.kind.strike(r)
+	r.strikeAll()
 	r.load.progress()
 	r.load.finish()
 	r.allReady()
@@ -298,7 +300,7 @@ func (r *round) amounts() string {
 	for _, state := range slices.Sorted(maps.Keys(r.states)) {
 		text += fmt.Sprintf(" %s=%d", state, r.states[state])
 	}
-	return text + r.lostAmounts()
+	return text + r.struck() + r.lostAmounts()
 }
 
 // keepLogs keeps the logs of the processes of a round that has failed.

@@ -28,6 +28,7 @@ const beginWithin = time.Minute
 type plan struct {
 	seed      uint64
 	kind      kind
+	turns     []kind // with which it strikes, the first is kind
 	processes int
 	redis     string
 	base      string
@@ -66,6 +67,12 @@ type kind struct {
 
 	// standby: the database has a replica, which is promoted.
 	standby bool
+
+	// repeats: a round may strike so several times.
+	repeats bool
+
+	// faults is how many faults a strike is; 0: one.
+	faults int
 }
 
 // planOf derives a round from its seed: the kinds take turns, but for one that is named.
@@ -101,9 +108,7 @@ func planOf(seed uint64, name string) (plan, *rand.Rand) {
 	if p.processes > 1 && p.base == onSQLite { // it takes one process only
 		p.base = []string{onMariaDB, onPostgres}[random.IntN(2)]
 	}
-	if p.kind.fits != nil {
-		p.kind.fits(&p)
-	}
+	p.take(turnsOf(p.kind, name != ""))
 	return p, random
 }
 
@@ -129,6 +134,9 @@ func (p *plan) command() string {
 	}
 	if *onWriters != 0 {
 		text += fmt.Sprintf(" -writers=%d", *onWriters)
+	}
+	if len(p.turns) > 1 {
+		text += fmt.Sprintf(" -strikes=%d", len(p.turns))
 	}
 	return text
 }
@@ -222,7 +230,7 @@ func makeRoundOf(t *testing.T, rig *rig, seed uint64, kind string) verdict {
 		})
 		rec.Logf("%s; repeat it with: %s", &p, p.command())
 		r := newRound(rec, rig, p, random)
-		defer func() { v.amounts = r.amounts() }() // also when it fails
+		defer func() { v.amounts, v.faults = r.amounts(), r.faults }() // also when it fails
 		r.make()
 	})
 	v.took = time.Since(began)

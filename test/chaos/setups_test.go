@@ -224,7 +224,7 @@ func (r *round) opensWindow() *window {
 		w.ended[id] = true
 	}
 	w.to = time.Now()
-	r.windows, r.ended = append(r.windows, w), w.ended
+	r.windows = append(r.windows, w)
 	return w
 }
 

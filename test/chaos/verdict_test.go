@@ -25,6 +25,7 @@ type verdict struct {
 	passed  bool
 	setUp   string
 	amounts string // how much was handed in and found, NAME=NUMBER each
+	faults  int
 	took    time.Duration
 }
 
@@ -47,10 +48,13 @@ func readVerdict(line string) (v verdict, ok bool) {
 	}
 	v = verdict{seed: s, kind: words[1], passed: words[2] == "passed"}
 	for _, word := range words[3:] {
-		if text, is := strings.CutPrefix(word, "seconds="); is {
+		switch name, text, _ := strings.Cut(word, "="); name {
+		case "seconds":
 			if seconds, err := strconv.ParseFloat(text, 64); err == nil {
 				v.took = time.Duration(seconds * float64(time.Second))
 			}
+		case "faults":
+			v.faults, _ = strconv.Atoi(text)
 		}
 	}
 	return v, true
@@ -190,11 +194,12 @@ func noteLine(t *testing.T, line string) {
 func sumUp(t *testing.T, done []verdict) {
 	t.Helper()
 	made, took, failed := map[string]int{}, map[string]time.Duration{}, map[string][]uint64{}
-	bad, all := 0, time.Duration(0)
+	bad, all, faults := 0, time.Duration(0), 0
 	for _, v := range done {
 		made[v.kind]++
 		took[v.kind] += v.took
 		all += v.took
+		faults += v.faults
 		if !v.passed {
 			failed[v.kind] = append(failed[v.kind], v.seed)
 			bad++
@@ -209,7 +214,7 @@ func sumUp(t *testing.T, done []verdict) {
 		}
 		text.WriteByte('\n')
 	}
-	line := fmt.Sprintf("%d rounds, %d passed, %d failed; %.0f minutes of rounds", len(done), len(done)-bad, bad, all.Minutes())
+	line := fmt.Sprintf("%d rounds with %d faults, %d passed, %d failed; %.0f minutes of rounds", len(done), faults, len(done)-bad, bad, all.Minutes())
 	fmt.Printf("%s:\n%s", line, text.String())
 	noteLine(t, "# "+line)
 	if len(failed) > 0 && !t.Failed() {

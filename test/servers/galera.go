@@ -9,10 +9,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"sluice/lib/child"
 )
 
 // galeraProvider is where Debian's package galera-4 has the library, which
@@ -22,6 +25,12 @@ const galeraProvider = "/usr/lib/galera/libgalera_smm.so"
 const (
 	galeraReadyWithin = 60 * time.Second
 	galeraLook        = 100 * time.Millisecond
+
+	// galeraReturnWithin bounds how long a node that goes on may need by itself.
+	galeraReturnWithin = 30 * time.Second
+
+	// galeraSynced is the state of a node that has all of the others' writes.
+	galeraSynced = 4
 )
 
 // Galera is a private Galera cluster of MariaDB on 127.0.0.1. A user root has no
@@ -144,15 +153,38 @@ func (g *Galera) Await(ctx context.Context) error {
 	return nil
 }
 
-// await returns when a node serves in a cluster of some size.
+// Return returns when a node that was stopped for a while, and goes on, is one of all again.
+// A node that the others have expelled may end, or stay alone: it is started again then, as
+// its operator would do, and restarted says what it had said.
+func (g *Galera) Return(ctx context.Context, i int) (restarted string, err error) {
+	m := g.Nodes[i]
+	patient, cancel := context.WithTimeout(ctx, galeraReturnWithin)
+	err = g.await(patient, m, len(g.Nodes))
+	cancel()
+	if err == nil {
+		return "", g.Await(ctx)
+	}
+	restarted = fmt.Sprintf("%v; the end of its log:\n%s", err, child.Tail(m.LogPath()))
+	if err := m.Kill(); err != nil {
+		return restarted, err
+	}
+	return restarted, g.Rejoin(ctx, i)
+}
+
+// await returns when a node serves in a cluster of some size, and has all of its state.
 func (g *Galera) await(ctx context.Context, m *MariaDB, size int) error {
 	ctx, cancel := context.WithTimeout(ctx, galeraReadyWithin)
 	defer cancel()
+	want := fmt.Sprintf("wsrep_cluster_size %d wsrep_local_state %d wsrep_ready ON", size, galeraSynced)
 	for {
-		text, err := m.say(ctx, "SHOW STATUS WHERE Variable_name IN ('wsrep_ready', 'wsrep_cluster_size')")
-		text = strings.Join(strings.Fields(text), " ")
-		if err == nil && text == fmt.Sprintf("wsrep_cluster_size %d wsrep_ready ON", size) {
+		text, err := m.say(ctx, "SHOW STATUS WHERE Variable_name IN ('wsrep_ready', 'wsrep_cluster_size', 'wsrep_local_state')")
+		lines := slices.Sorted(strings.Lines(text + "\n"))
+		text = strings.Join(strings.Fields(strings.Join(lines, "")), " ")
+		if err == nil && text == want {
 			return nil
+		}
+		if m.Current().Gone() {
+			return fmt.Errorf("wait for node %s: it has ended", m.Addr())
 		}
 		select {
 		case <-time.After(galeraLook):
