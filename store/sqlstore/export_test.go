@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"bytes"
 	"database/sql"
+	"database/sql/driver"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,22 @@ func BulkPath(s *Store) string {
 func LimitByWait(s *Store) {
 	limits := &s.d.(*mysqlDialect).limits
 	*limits = strings.Replace(*limits, "idle_transaction_timeout", "wait_timeout", 1)
+}
+
+// SeveralHosts connects to one of several hosts, and looks at those before it again with
+// each connection.
+func SeveralHosts(t *testing.T, url string) driver.Connector {
+	t.Helper()
+	_, rest, err := splitURL(url)
+	var connector driver.Connector
+	if err == nil {
+		_, connector, err = connectMySQL(rest)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	connector.(*mysqlHosts).every = 0
+	return connector
 }
 
 // Release gives back the memory of an effect that is not applied.

@@ -2,6 +2,8 @@ package sqlstore_test
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -45,7 +47,10 @@ func TestGalera(t *testing.T) {
 	collide(t, one, other)
 	seeEachOther(t, one, other)
 	signInBeside(t, one, other, open(g.Nodes[2].URL("sluice")))
-	moveOn(t, g, open(g.URL("sluice")))
+	must(t, other.Close())
+	moving := open(g.URL("sluice"))
+	moveOn(t, g, moving)
+	comeBack(t, g, moving)
 	leaveAlone(t, g)
 }
 
@@ -153,10 +158,42 @@ func moveOn(t *testing.T, g *servers.Galera, s *sqlstore.Store) {
 	t.Logf("written by another node after %s", time.Since(began).Round(10*time.Millisecond))
 }
 
-// leaveAlone kills a second node: the third one says why it serves nothing.
+// comeBack starts the first node again: all connections of a process leave the second.
+func comeBack(t *testing.T, g *servers.Galera, s *sqlstore.Store) {
+	t.Helper()
+	must(t, g.Rejoin(t.Context(), 0))
+	var sessions [2]func() int
+	for i := range sessions {
+		db, err := sql.Open("mysql", g.Nodes[i].DSN("sluice"))
+		must(t, err)
+		t.Cleanup(func() { _ = db.Close() })
+		db.SetMaxOpenConns(1)
+		sessions[i] = func() (n int) {
+			must(t, db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE db = 'sluice' AND id <> CONNECTION_ID()").Scan(&n))
+			return n
+		}
+	}
+	if sessions[1]() == 0 {
+		t.Fatal("the process is not at the second node: this test shows nothing")
+	}
+	began := time.Now()
+	for at := uint64(3); sessions[1]() > 0 || sessions[0]() == 0; at++ {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("there are %d sessions at the first node, which is well again, and %d at the second", sessions[0](), sessions[1]())
+		}
+		must(t, apply(t.Context(), s, effectTo(at, events(1))))
+		if _, err := s.TakeLease(t.Context(), "role", []int{1}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+	t.Logf("all connections are back after %s", time.Since(began).Round(10*time.Millisecond))
+}
+
+// leaveAlone kills two nodes: the third one says why it serves nothing.
 func leaveAlone(t *testing.T, g *servers.Galera) {
 	t.Helper()
-	must(t, g.Nodes[1].Kill())
+	must(t, errors.Join(g.Nodes[0].Kill(), g.Nodes[1].Kill()))
 	for began := time.Now(); ; <-time.After(50 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		s, err := sqlstore.Open(ctx, g.URL("sluice"), sqlstore.Options{})

@@ -3,8 +3,10 @@ package sqlstore_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/store/sqlstore"
+	"sluice/test/proxy"
 )
 
 // Of several hosts the first that takes writes is used: one that is dead, and a
@@ -37,5 +39,30 @@ func TestSeveralHosts(t *testing.T) {
 	}
 	if _, err := sqlstore.Open(t.Context(), "mysql://root@127.0.0.1:1,,b/x", sqlstore.Options{}); err == nil || !strings.Contains(err.Error(), "hosts is empty") {
 		t.Error(err)
+	}
+}
+
+// A primary that was replaced is not come back to: it may lack what was written since.
+func TestReplacedPrimary(t *testing.T) {
+	t.Parallel()
+	name := newDatabase(t)
+	first, err := proxy.New("tcp", mariadb.Addr())
+	must(t, err)
+	t.Cleanup(func() { _ = first.Close() })
+	connector := sqlstore.SeveralHosts(t, strings.Replace(mariadb.URL(name), "@", "@"+first.Addr()+",", 1))
+	for _, step := range []struct {
+		refuse bool
+		want   int
+	}{{false, 1}, {true, 0}, {false, 0}} {
+		first.Refuse(step.refuse)
+		conn, err := connector.Connect(t.Context())
+		must(t, err)
+		if got := first.Connections(); got != step.want {
+			t.Errorf("refused %v: there are %d connections to the first host, want %d", step.refuse, got, step.want)
+		}
+		must(t, conn.Close())
+		for first.Cut() > 0 {
+			<-time.After(time.Millisecond)
+		}
 	}
 }

@@ -79,7 +79,8 @@ func openMySQL(ctx context.Context, rest string, options Options) (*Store, error
 	mysql.RegisterReaderHandler(d.reader, func() io.Reader { return &feedReader{d.feed} })
 	s := newStore(d, options, where, reads, writes)
 	s.setSmall(sql.OpenDB(writing))
-	if _, several := connector.(*mysqlHosts); several {
+	if hosts, several := connector.(*mysqlHosts); several {
+		s.moves = hosts.moves.Load
 		reads.SetConnMaxLifetime(severalHostsLifetime)
 		s.small.SetConnMaxLifetime(severalHostsLifetime)
 	}
@@ -121,7 +122,7 @@ func mysqlConnector(cfg *mysql.Config) (driver.Connector, error) {
 		c, err := mysql.NewConnector(cfg)
 		return &mysqlHost{c}, err
 	}
-	h := &mysqlHosts{names: strings.Split(cfg.Addr, ",")}
+	h := &mysqlHosts{names: strings.Split(cfg.Addr, ","), every: hostsLookEvery}
 	for _, address := range h.names {
 		one := cfg.Clone()
 		one.Addr = address

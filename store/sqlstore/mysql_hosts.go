@@ -12,34 +12,53 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// severalHostsLifetime bounds the life of a reading connection where there are
-// several hosts: one to a server that is no primary any more ends within it.
-const severalHostsLifetime = 10 * time.Second
+const (
+	// severalHostsLifetime bounds the life of a connection where there are several hosts,
+	// but for the writer's: one to a server that is no primary any more ends within it.
+	severalHostsLifetime = 10 * time.Second
+
+	// hostsLookEvery is how often nodes that were away are looked at again, when a
+	// connection is opened. hostsLookWithin bounds how long that connection waits for it.
+	hostsLookEvery  = 10 * time.Second
+	hostsLookWithin = time.Second
+)
 
 // mysqlHosts connects to the first of several servers that takes writes. It goes on
 // with the one that it found last, so the connections of a process are to one server.
+//
+// On a Galera cluster it comes back to a node that stands before that one, when the node is
+// well again: else processes would stay on different nodes, where their writes to one row
+// meet at COMMIT. A primary that was replaced is never come back to: it may take writes
+// again and lack all that its replica has taken since.
 type mysqlHosts struct {
-	all   []driver.Connector
-	names []string
-	last  atomic.Int32
+	all    []driver.Connector
+	names  []string
+	every  time.Duration // between two looks at the nodes before the last
+	last   atomic.Int32
+	galera atomic.Bool  // the last is a node of a Galera cluster
+	looked atomic.Int64 // when the nodes before it were looked at, since 1970 in ns
+	moves  atomic.Int64 // how often the last has changed
 }
 
 // Connect implements driver.Connector.
 func (h *mysqlHosts) Connect(ctx context.Context) (driver.Conn, error) {
 	var errs []error
 	first := int(h.last.Load())
-	for i := range h.all {
-		n := (first + i) % len(h.all)
-		conn, err := h.all[n].Connect(ctx)
+	if conn := h.comeBack(ctx, first); conn != nil {
+		return conn, nil
+	}
+	for i := range h.all { // the last, and then the others as the URL has them
+		n := i
+		if i == 0 {
+			n = first
+		} else if i <= first {
+			n = i - 1
+		}
+		conn, galera, err := h.open(ctx, n)
 		if err == nil {
-			if err = takesWrites(ctx, conn); err == nil {
-				err = seesOthers(ctx, conn)
-			}
-			if err == nil {
-				h.last.Store(int32(n))
-				return conn, nil
-			}
-			_ = conn.Close()
+			h.galera.Store(galera)
+			h.move(first, n)
+			return conn, nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", h.names[n], err))
 		if ctx.Err() != nil {
@@ -47,6 +66,53 @@ func (h *mysqlHosts) Connect(ctx context.Context) (driver.Conn, error) {
 		}
 	}
 	return nil, fmt.Errorf("no server of %d takes writes: %w", len(h.all), errors.Join(errs...))
+}
+
+// comeBack connects to the first Galera node before another that is well again; nil: none
+// is, or they were looked at a moment ago.
+func (h *mysqlHosts) comeBack(ctx context.Context, before int) driver.Conn {
+	now, looked := time.Now().UnixNano(), h.looked.Load()
+	if before == 0 || !h.galera.Load() || now-looked < int64(h.every) || !h.looked.CompareAndSwap(looked, now) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, hostsLookWithin)
+	defer cancel()
+	for n := range before {
+		conn, galera, err := h.open(ctx, n)
+		if err != nil {
+			continue
+		}
+		if galera {
+			h.move(before, n)
+			return conn
+		}
+		_ = conn.Close()
+	}
+	return nil
+}
+
+// open connects to a server if it takes writes.
+func (h *mysqlHosts) open(ctx context.Context, n int) (conn driver.Conn, galera bool, err error) {
+	if conn, err = h.all[n].Connect(ctx); err != nil {
+		return nil, false, err
+	}
+	if err = takesWrites(ctx, conn); err == nil {
+		galera, err = seesOthers(ctx, conn)
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, false, err
+	}
+	return conn, galera, nil
+}
+
+// move notes that a server was found in place of another, unless a connection that was
+// opened meanwhile has found one.
+func (h *mysqlHosts) move(from, to int) {
+	if from != to && h.last.CompareAndSwap(int32(from), int32(to)) {
+		h.looked.Store(time.Now().UnixNano())
+		h.moves.Add(1)
+	}
 }
 
 // Driver implements driver.Connector.
@@ -88,7 +154,7 @@ func (h *mysqlHost) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := seesOthers(ctx, conn); err != nil {
+	if _, err := seesOthers(ctx, conn); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
@@ -98,13 +164,13 @@ func (h *mysqlHost) Connect(ctx context.Context) (driver.Conn, error) {
 // seesOthers has a session on a Galera node see what was committed on any node before it
 // reads. Nodes apply what others have committed a moment later: a process at one would not
 // find the content of a mail that another process has stored and handed on, and fail it.
-func seesOthers(ctx context.Context, conn driver.Conn) error {
+func seesOthers(ctx context.Context, conn driver.Conn) (galera bool, err error) {
 	value, err := secondColumn(ctx, conn, "SHOW GLOBAL VARIABLES LIKE 'wsrep_on'")
 	if err != nil || value != "ON" {
-		return err
+		return false, err
 	}
 	_, err = conn.(driver.ExecerContext).ExecContext(ctx, "SET SESSION wsrep_sync_wait = 1", nil)
-	return err
+	return true, err
 }
 
 // secondColumn returns that of the first row; empty: there is no row.

@@ -69,6 +69,8 @@ type Store struct {
 	conn    *sql.Conn
 	names   seriesNames   // the same
 	counted reactionHours // the same
+	moved   int64         // the same; what moves said before conn was opened
+	moves   func() int64  // how often connections were led to another server; nil: there is one
 	unlock  func() error
 
 	prepared struct { // of reads
@@ -221,7 +223,13 @@ func (s *Store) write(ctx context.Context, fn func(*txn) error) error {
 // beginWrite begins a transaction. The server may have closed an idle
 // connection, which shows only when it is used. So a BEGIN that fails on an old
 // connection is tried once more on a new one. Later statements never are.
+//
+// A connection to a server that other connections have left is left as well. They are
+// counted before it is opened: one that goes to another server itself is opened once more.
 func (s *Store) beginWrite(ctx context.Context) error {
+	if s.conn != nil && s.moves != nil && s.moves() != s.moved {
+		s.dropConn()
+	}
 	if s.conn != nil {
 		if _, err := s.conn.ExecContext(ctx, s.d.begin()); err == nil {
 			return nil
@@ -230,6 +238,9 @@ func (s *Store) beginWrite(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+	}
+	if s.moves != nil {
+		s.moved = s.moves()
 	}
 	conn, err := s.writes.Conn(ctx)
 	if err != nil {
