@@ -125,7 +125,10 @@ func (p *plan) setUp() string {
 
 // command repeats the round, also when there are more kinds to take turns.
 func (p *plan) command() string {
-	text := fmt.Sprintf("go test ./chaos -count=1 -run 'TestRounds$' -args -seed=%d -kind=%s", p.seed, p.kind.name)
+	text := fmt.Sprintf("go test ./chaos -count=1 -run 'TestRounds$' -args -seed=%d", p.seed)
+	if len(p.turns) == 1 || *onlyKind != "" { // else kinds take turns
+		text += " -kind=" + p.kind.name
+	}
 	if *onRedis != "" {
 		text += " -redis=" + *onRedis
 	}
