@@ -303,20 +303,26 @@ func (r *round) amounts() string {
 	return text + r.struck() + r.lostAmounts()
 }
 
-// keepLogs keeps the logs of the processes of a round that has failed.
+// keepLogs keeps the logs of the processes of a round that has failed, and of the servers
+// that promote each other.
 func (r *round) keepLogs() {
 	dir := failedDir(&r.plan)
 	if dir == "" || !r.t.Failed() {
 		return
 	}
-	logs, err := filepath.Glob(filepath.Join(r.dir, "log*"))
+	names, err := filepath.Glob(filepath.Join(r.dir, "log*"))
 	if err == nil {
 		err = os.MkdirAll(dir, 0o755)
 	}
-	for _, name := range logs {
+	logs := map[string]string{}
+	for _, name := range names {
+		logs[filepath.Base(name)] = name
+	}
+	r.serverLogs(logs)
+	for as, name := range logs {
 		var text []byte
 		if text, err = os.ReadFile(name); err == nil {
-			err = os.WriteFile(filepath.Join(dir, filepath.Base(name)), text, 0o644)
+			err = os.WriteFile(filepath.Join(dir, as), text, 0o644)
 		}
 		if err != nil {
 			break

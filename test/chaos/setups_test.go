@@ -84,6 +84,26 @@ func (r *round) startRedis() {
 	r.dial()
 }
 
+// serverLogs adds the logs of the servers that promote each other, by the name under which
+// they are kept.
+func (r *round) serverLogs(logs map[string]string) {
+	if r.redis == onSentinel || r.redis == onReplicas {
+		for i, node := range r.nodes {
+			logs[fmt.Sprintf("redis%d.log", i)] = node.LogPath()
+		}
+	}
+	if r.sentinels != nil {
+		for i, one := range r.sentinels.Sentinels {
+			logs[fmt.Sprintf("sentinel%d.log", i)] = one.LogPath()
+		}
+	}
+	if r.base == onGalera && r.rig.galera != nil {
+		for i, node := range r.rig.galera.Nodes {
+			logs[fmt.Sprintf("galera%d.log", i)] = node.LogPath()
+		}
+	}
+}
+
 // revive starts nodes again that a round before has left dead or stopped: it failed.
 func (r *round) revive() {
 	r.t.Helper()
