@@ -29,6 +29,10 @@ const (
 	// galeraReturnWithin bounds how long a node that goes on may need by itself.
 	galeraReturnWithin = 30 * time.Second
 
+	// galeraExpelledWithin is after how long a node knows that it was expelled, and the
+	// others that it is silent: evs.suspect_timeout and a look.
+	galeraExpelledWithin = 3 * time.Second
+
 	// galeraSynced is the state of a node that has all of the others' writes.
 	galeraSynced = 4
 )
@@ -154,16 +158,22 @@ func (g *Galera) Await(ctx context.Context) error {
 }
 
 // Return returns when a node that was stopped for a while, and goes on, is one of all again.
-// A node that the others have expelled may end, or stay alone: it is started again then, as
-// its operator would do, and restarted says what it had said.
+// One that the others have expelled may give up ("backend must be restarted"): it is started
+// again then, as its operator would do, and restarted says what it had said.
 func (g *Galera) Return(ctx context.Context, i int) (restarted string, err error) {
-	m := g.Nodes[i]
 	patient, cancel := context.WithTimeout(ctx, galeraReturnWithin)
-	err = g.await(patient, m, len(g.Nodes))
-	cancel()
-	if err == nil {
-		return "", g.Await(ctx)
+	defer cancel()
+	if err = g.Await(patient); err == nil { // it may not know yet that it was expelled
+		select {
+		case <-time.After(galeraExpelledWithin):
+		case <-ctx.Done():
+		}
+		err = g.Await(patient)
 	}
+	if err == nil || ctx.Err() != nil {
+		return "", err
+	}
+	m := g.Nodes[i]
 	restarted = fmt.Sprintf("%v; the end of its log:\n%s", err, child.Tail(m.LogPath()))
 	if err := m.Kill(); err != nil {
 		return restarted, err
