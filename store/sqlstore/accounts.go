@@ -179,11 +179,34 @@ func (s *Store) AddSession(ctx context.Context, n store.Session) error {
 	err := s.writeSmall(ctx, func(tx *txn) error {
 		added, err := tx.changed(ctx, "session_add", n.Hash, s.d.millis(n.CreatedMillis), s.d.millis(n.EndMillis), n.Account.ID, n.Account.Password, s.d.millis(n.Account.UpdatedMillis))
 		if err == nil && added == 0 {
-			err = &sluice.Error{Code: sluice.CodeConflict, Index: -1, Message: "the account is gone, or was changed"}
+			err = accountChanged()
 		}
 		return err
 	})
+	if err == nil {
+		err = s.confirmSession(ctx, n)
+	}
 	return s.failed(err, "add a session in")
+}
+
+func accountChanged() error {
+	return &sluice.Error{Code: sluice.CodeConflict, Index: -1, Message: "the account is gone, or was changed"}
+}
+
+// confirmSession ends a session that was added behind a change of its account. A node of a
+// Galera cluster that has not applied the change yet adds the session all the same: its
+// lock says nothing to other nodes. What is read now was changed before the session.
+func (s *Store) confirmSession(ctx context.Context, n store.Session) error {
+	is, err := s.Account(ctx, n.Account.Name)
+	if refused, ok := errors.AsType[*sluice.Error](err); ok && refused.Code == sluice.CodeNotFound {
+		err = accountChanged()
+	} else if err == nil && (is.ID != n.Account.ID || is.Password != n.Account.Password || is.UpdatedMillis != n.Account.UpdatedMillis) {
+		err = accountChanged()
+	}
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, s.execSmall(context.WithoutCancel(ctx), "session_drop", n.Hash))
 }
 
 // Session implements store.AccountStore.
