@@ -246,7 +246,7 @@ func (l *Log) PutBackSources(ctx context.Context, sources map[string]string) err
 	}
 	pairs := l.redis.B().Hset().Key(l.partition.sourcesKey()).FieldValue()
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
-		if name != cutField { // what was kept then is not put back
+		if name != cutField && !slices.Contains(serverFields, name) { // what was kept then is not put back
 			pairs = pairs.FieldValue(name, sources[name])
 		}
 	}

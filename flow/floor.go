@@ -213,19 +213,29 @@ func (r *Redis) raiseFor(ctx context.Context, logs []*Log, on string) error {
 // was ahead of this one's, it also excludes the ids that the other can have
 // issued.
 func (l *Log) Raise(ctx context.Context, cursor sluice.Position) (raised bool, err error) {
+	answer, err := l.raise(ctx, cursor, "")
+	if err != nil {
+		return false, err
+	}
+	return answer[0] == "1", nil
+}
+
+// raise calls raise.lua. session is "1" if a session of the store begins at the cursor.
+func (l *Log) raise(ctx context.Context, cursor sluice.Position, session string) ([]string, error) {
 	f := &l.redis.floors
 	above, clock := f.above(l.partition.Number, cursor)
 	marker := sluice.AppendItem(sluice.NewBatch(sluice.ItemHeaderBytes), sluice.ItemMarker, func(b []byte) []byte { return b })
 	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	answer, err := l.redis.callTexts(ctx, "raise a log", "raise",
 		[]string{l.partition.logKey(), l.partition.sourcesKey()},
-		[]string{number(cursor.Major), number(cursor.Minor), number(above.Major), number(above.Minor), number(clock), rueidis.BinaryString(marker)})
+		[]string{number(cursor.Major), number(cursor.Minor), number(above.Major), number(above.Minor), number(clock), rueidis.BinaryString(marker),
+			session, strconv.Itoa(maxMovedEntries), strconv.Itoa(maxMovedBytes)})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	f.raised(l.partition.Number, answer[1])
 	f.see(l.partition.Number, cursor, false)
-	return answer[0] == "1", nil
+	return answer, nil
 }
 
 // writeTexts is callTexts for a script that writes to the end of the log.

@@ -14,10 +14,17 @@ type GapError struct {
 	Partition int             // of a log
 	Cursor    sluice.Position // committed up to here
 	Start     sluice.Position // Redis holds what comes after here
+
+	// Passed is how many entries lie below the cursor that may not have been applied
+	// (PassedOver); 0: it is another gap.
+	Passed int64
 }
 
 // Error says what happened and what an operator can do.
 func (e *GapError) Error() string {
+	if e.Passed > 0 {
+		return fmt.Sprintf("%s: %v: %d entries at most before %s may not have been stored: for some time two Redis were masters, and the other one's entries were stored; `sluice gaps accept` goes on without them", e.What, sluice.ErrGap, e.Passed, e.Cursor)
+	}
 	return fmt.Sprintf("%s: %v: committed up to %s, Redis holds from %s on; was the database restored from a backup, or Redis emptied? What lies between is lost unless you bring it back; `sluice gaps accept` goes on from there", e.What, sluice.ErrGap, e.Cursor, e.Start)
 }
 

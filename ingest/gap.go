@@ -96,6 +96,9 @@ func (s *StoreFollower) withoutGaps(ctx context.Context, e *entered) error {
 		p := log.Partition()
 		_, err := log.Read(ctx, e.cursors[p], 1, 0)
 		gap, stands := errors.AsType[*flow.GapError](err)
+		if n := e.passed[p]; n > 0 {
+			gap, stands = log.PassedOver(e.cursors[p], n), true
+		}
 		if err != nil && !stands {
 			if err := e.leave(p, err); err != nil {
 				return err
@@ -121,9 +124,11 @@ func (s *StoreFollower) withoutGaps(ctx context.Context, e *entered) error {
 // judge moves the cursor over a gap that is accepted, and says so of any.
 func (s *StoreFollower) judge(ctx context.Context, log *flow.Log, gap *flow.GapError) (accepted bool, err error) {
 	p := log.Partition()
-	lost, err := log.Lost(ctx, gap.Cursor)
-	if err != nil {
-		return false, err
+	lost := flow.Lost{Entries: gap.Passed, Known: true}
+	if gap.Passed == 0 {
+		if lost, err = log.Lost(ctx, gap.Cursor); err != nil {
+			return false, err
+		}
 	}
 	accepted = s.AcceptGaps
 	if !accepted && s.Gaps != nil {

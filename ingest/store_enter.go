@@ -46,6 +46,7 @@ type entered struct {
 	logs       []*flow.Log      // those that it reads
 	standing   []*flow.GapError // of those that stand still at a gap
 	failed     map[int]error    // by partition: those that are left out
+	passed     map[int]int64    // by partition: entries that the cursor may have passed over
 }
 
 // leave notes that a partition is left out, unless the error is about this process.
@@ -114,7 +115,18 @@ func (s *StoreFollower) begin(ctx context.Context, e *entered) error {
 	for _, p := range e.partitions {
 		logs = append(logs, s.Logs[p])
 	}
-	e.failed = raiseEach(ctx, logs, e.cursors, s.Log)
+	e.passed = make(map[int]int64)
+	var mu sync.Mutex // of passed
+	e.failed = raiseEach(logs, e.cursors, s.Log, func(l *flow.Log, cursor sluice.Position) (bool, error) {
+		begun, err := l.Begin(ctx, cursor)
+		if begun.Moved > 0 {
+			s.Log.Warn("entries of a log lay unread below its cursor, and are read now: two redis were masters for some time", "partition", l.Partition(), "cursor", cursor.String(), "entries", begun.Moved)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		e.passed[l.Partition()] = begun.Passed
+		return begun.Raised, err
+	})
 	for _, l := range logs {
 		p := l.Partition()
 		err := e.failed[p]
@@ -179,7 +191,7 @@ func RaiseAll(ctx context.Context, store store.Store, logs []*flow.Log, log *slo
 	if err != nil {
 		return fmt.Errorf("read cursors of %s: %w", StoreRole, err)
 	}
-	failed := raiseEach(ctx, logs, cursors, log)
+	failed := raiseEach(logs, cursors, log, func(l *flow.Log, cursor sluice.Position) (bool, error) { return l.Raise(ctx, cursor) })
 	for _, p := range slices.Sorted(maps.Keys(failed)) {
 		if len(failed) == len(logs) || ctx.Err() != nil {
 			return failed[p]
@@ -190,7 +202,7 @@ func RaiseAll(ctx context.Context, store store.Store, logs []*flow.Log, log *slo
 }
 
 // raiseEach raises logs above cursors, and returns by partition what has failed.
-func raiseEach(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Position, log *slog.Logger) (failed map[int]error) {
+func raiseEach(logs []*flow.Log, cursors map[int]sluice.Position, log *slog.Logger, raise func(l *flow.Log, cursor sluice.Position) (raised bool, err error)) (failed map[int]error) {
 	failed = make(map[int]error)
 	var mu sync.Mutex // of failed
 	var group errgroup.Group
@@ -198,7 +210,7 @@ func raiseEach(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Pos
 	for _, l := range logs {
 		group.Go(func() error {
 			cursor := cursors[l.Partition()]
-			raised, err := l.Raise(ctx, cursor)
+			raised, err := raise(l, cursor)
 			if err != nil {
 				mu.Lock()
 				defer mu.Unlock()

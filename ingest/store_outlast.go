@@ -73,6 +73,11 @@ func (s *StoreFollower) meanwhile(fetch context.Context, held map[int]*flow.Leas
 	if s.Queue == nil || len(logs) == 0 {
 		return failed
 	}
+	for _, log := range logs {
+		if _, err := log.Begin(fetch, sluice.Position{}); err != nil { // what is queued counts as read
+			return errors.Join(failed, err)
+		}
+	}
 	if err := s.Queue.Begin(fetch, partitions); err != nil {
 		return errors.Join(failed, err)
 	}
