@@ -112,16 +112,20 @@ func TestFollow(t *testing.T) {
 
 // A database that has gone back in time is read anew.
 func TestFollowBack(t *testing.T) {
+	other, _ := openStores(t)
+	suppress(t, other, false, 1000, "c@example.com")
+	last, err := other.LastSuppression(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	writer, reader := openStores(t)
 	suppress(t, writer, false, 1000, "a@example.com", "b@example.com")
 	f, held := follow(t, reader)
-	other, _ := openStores(t)
-	suppress(t, other, false, 1000, "c@example.com")
 	f.Store = other
 	if err := f.Look(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if held("a@example.com") || !held("c@example.com") || f.Status().Number != 1 {
+	if held("a@example.com") || !held("c@example.com") || f.Status().Number != last {
 		t.Error("the list is not what the database has")
 	}
 }

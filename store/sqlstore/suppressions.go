@@ -23,6 +23,11 @@ import (
 // numbers. A reader of the count can read all rows up to it, and later those
 // above it. A removed row stays, so that its removal is such a change as well.
 //
+// The count is at least the time in microseconds when it was raised. A database that
+// goes back, to a replica which lagged, would else give numbers a second time: a process
+// that has read up to the lost ones would never read what has them now. Microseconds,
+// since an import makes more than one change a millisecond, and would run ahead of those.
+//
 // The invariants. The count is raised last of all that a transaction locks
 // before the rows themselves, and rows are read and written only under it. So
 // two transactions never wait for each other in a circle, and rows that a
@@ -106,10 +111,11 @@ func compareSuppressions(a, b mail.SuppressionKey) int {
 		strings.Compare(a.App, b.App), strings.Compare(a.Reason.String(), b.Reason.String()))
 }
 
-// countSuppressions raises the count and returns it.
+// countSuppressions raises the count by as many changes, or to the time, and returns it.
 func (t *txn) countSuppressions(ctx context.Context, by int) (last int64, err error) {
 	for range 2 {
-		last, err := t.store.d.raise(ctx, t, "suppression_count", by, t.store.now(), suppressionFollower)
+		now := t.store.clock.Now().UnixMicro()
+		last, err := t.store.d.raise(ctx, t, "suppression_count", by, now, now, by, t.store.now(), suppressionFollower)
 		if err == nil {
 			return last, nil
 		}

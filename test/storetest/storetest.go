@@ -130,6 +130,7 @@ var suite = []struct {
 	{"SendsOfUsers", testSendsOfUsers},
 	{"SendsWaiting", testSendsWaiting},
 	{"Suppressions", testSuppressions},
+	{"SuppressionsGoneBack", testSuppressionsGoneBack},
 	{"SuppressionsInOrder", testSuppressionOrder},
 	{"SoftBounces", testSoftBounces},
 	{"RouteDays", testRouteDays},

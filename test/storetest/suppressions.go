@@ -139,6 +139,36 @@ func testSuppressionLists(t *testing.T, f *fixture, db mail.SuppressionStore, sp
 	list(mail.SuppressionQuery{}, domain, spam)
 }
 
+// testSuppressionsGoneBack: what changes in a database that has lost its last changes is
+// read by a process that has read those.
+func testSuppressionsGoneBack(t *testing.T, f *fixture) {
+	const lost, later = 5, 10
+	db := f.store.(mail.SuppressionStore)
+	suppress := func(name string, n int) {
+		t.Helper()
+		var changes []mail.Suppression
+		for i := range n {
+			changes = append(changes, aSuppression(fmt.Sprintf("%s%d@example.com", name, i), mail.SuppressManual, 1000))
+		}
+		_, err := db.Suppress(f.ctx, changes)
+		must(t, err)
+	}
+	suppress("kept", 1)
+	kept, err := db.LastSuppression(f.ctx)
+	must(t, err)
+	suppress("lost", lost)
+	read, err := db.LastSuppression(f.ctx)
+	must(t, err)
+	f.Exec(t, fmt.Sprintf("DELETE FROM suppressions WHERE number > %d", kept))
+	f.Exec(t, fmt.Sprintf("UPDATE cursors SET pos_major = %d WHERE follower = 'suppressions'", kept))
+	suppress("later", later)
+	found := 0
+	must(t, db.SuppressionChanges(f.ctx, read, later+1, func(*mail.Suppression) { found++ }))
+	if found != later {
+		t.Errorf("%d of %d changes have numbers above the last one that was read before", found, later)
+	}
+}
+
 // testSuppressionOrder: a reader that has read up to the last number misses no
 // change made at the same time.
 func testSuppressionOrder(t *testing.T, f *fixture) {
