@@ -103,7 +103,7 @@ func (h *mysqlHosts) open(ctx context.Context, n int) (conn driver.Conn, galera 
 		_ = conn.Close()
 		return nil, false, err
 	}
-	return conn, galera, nil
+	return &hostConn{conn.(mysqlConn), h, int32(n)}, galera, nil
 }
 
 // move notes that a server was found in place of another, unless a connection that was
@@ -127,20 +127,25 @@ var (
 // takesWrites reports why a server takes no writes. A Galera node without the others
 // answers these questions all the same.
 func takesWrites(ctx context.Context, conn driver.Conn) error {
-	value, err := secondColumn(ctx, conn, "SELECT 'read_only', @@GLOBAL.read_only")
-	if err != nil {
+	if err := notReadOnly(ctx, conn); err != nil {
 		return err
 	}
-	if value != "0" && value != "OFF" { // MariaDB 12 has words for it
-		return errReadOnly
-	}
-	value, err = secondColumn(ctx, conn, "SHOW STATUS LIKE 'wsrep_ready'")
+	value, err := secondColumn(ctx, conn, "SHOW STATUS LIKE 'wsrep_ready'")
 	if err != nil || value != "OFF" {
 		return err
 	}
 	// A MariaDB that is no Galera node says OFF as well.
 	if value, err = secondColumn(ctx, conn, "SHOW GLOBAL VARIABLES LIKE 'wsrep_on'"); err == nil && value == "ON" {
 		return errNotPrimary
+	}
+	return err
+}
+
+// notReadOnly reports whether a server is read-only.
+func notReadOnly(ctx context.Context, conn driver.Conn) error {
+	value, err := secondColumn(ctx, conn, "SELECT 'read_only', @@GLOBAL.read_only")
+	if err == nil && value != "0" && value != "OFF" { // MariaDB 12 has words for it
+		err = errReadOnly
 	}
 	return err
 }
