@@ -183,6 +183,7 @@ func (t *txn) addAddresses(ctx context.Context, u *user.Changes) error {
 	return err
 }
 
+// putUserNumbers notes the last numbers that were given. They only rise, whatever was read.
 func (t *txn) putUserNumbers(ctx context.Context, u *user.Changes) error {
 	var args []any
 	for _, p := range slices.Sorted(maps.Keys(u.Numbers)) {

@@ -59,6 +59,13 @@ func testUsers(t *testing.T, f *fixture) {
 		t.Fatalf("got %+v, %v\nwant %+v", got, err, want)
 	}
 
+	// Numbers that were given are never taken back.
+	f.change(t, &user.Changes{Numbers: map[int]user.Numbers{3: {User: 2, Forward: 6}, 255: {User: 1}}})
+	got, err = db.Users(f.ctx, user.Query{Numbers: []int{3, 255}})
+	if want := map[int]user.Numbers{3: {User: 2, Forward: 7}, 255: {User: 1 << 62}}; err != nil || !reflect.DeepEqual(got.Numbers, want) {
+		t.Errorf("the last numbers are %v, %v, want %v", got.Numbers, err, want)
+	}
+
 	stay := func(ids ...user.ID) error {
 		_, err := f.store.Apply(f.ctx, f.prepare(t, f.step(store.Effect{Users: &user.Changes{Stay: ids}})))
 		return err
