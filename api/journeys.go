@@ -54,6 +54,32 @@ type journeyInFull struct {
 	Document json.RawMessage  `json:"document"`
 	Versions []journeyVersion `json:"versions"`
 	Counts   *desk.Counts     `json:"counts"`
+	Stays    *journeyStays    `json:"stays,omitempty"`
+}
+
+// journeyStays are the steps at which people stay who are due.
+type journeyStays struct {
+	Steps []journeyStay `json:"steps"`
+	More  bool          `json:"more"`
+}
+
+type journeyStay struct {
+	Step   string          `json:"step"`
+	People int64           `json:"people"`
+	Since  string          `json:"since,omitempty"`
+	Reason desk.StayReason `json:"reason"`
+	Why    string          `json:"why"`
+}
+
+func shownStays(s *desk.Shown) *journeyStays {
+	if s.StaysUnknown != nil {
+		return nil
+	}
+	shown := &journeyStays{Steps: make([]journeyStay, len(s.Stays.Steps)), More: s.Stays.More}
+	for i, x := range s.Stays.Steps {
+		shown.Steps[i] = journeyStay{x.Step, x.People, timeText(x.SinceMillis), x.Reason, x.Why}
+	}
+	return shown
 }
 
 // journeyVersion is a version that people may be inside.
@@ -148,7 +174,10 @@ func (q *request) getJourney() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	full := journeyInFull{shownJourney(&s.Journey), json.RawMessage(s.Document), []journeyVersion{}, s.Counts}
+	full := journeyInFull{shownJourney(&s.Journey), json.RawMessage(s.Document), []journeyVersion{}, s.Counts, shownStays(s)}
+	if s.StaysUnknown != nil {
+		q.s.log.Warn("who stays in a journey is not shown: where people are was not read", "id", idOf(q.w), "error", s.StaysUnknown)
+	}
 	for _, v := range s.Used {
 		full.Versions = append(full.Versions, journeyVersion{v.Version, profile.TimeText(v.CreatedMillis)})
 	}

@@ -151,6 +151,29 @@ func TestJourneys(t *testing.T) {
 	callJSON(t, x.url, "GET", x.templates.write, "", 403, nil)
 }
 
+// A journey says at which steps people stay, how many, since when and why.
+func TestJourneyStays(t *testing.T) {
+	x := startJourneys(t)
+	x.ask(t, "POST", "", welcomeJourney, 201, nil)
+	x.ask(t, "POST", "/welcome/publish", "", 200, nil)
+	var full journeyInFull
+	if got := x.ask(t, "GET", "/welcome", "", 200, &full); full.Stays == nil || len(full.Stays.Steps) != 0 || full.Stays.More {
+		t.Fatalf("%s", got.body)
+	}
+	_, err := x.store.AddTemplateVersion(t.Context(), "", mail.TemplateVersion{Template: "welcome", Class: mail.ClassMarketing, Subject: "Hello", Text: "Hello", From: "{{ sender }}"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	full = journeyInFull{}
+	got := x.ask(t, "GET", "/welcome", "", 200, &full)
+	if full.Stays == nil || len(full.Stays.Steps) != 1 {
+		t.Fatalf("%s", got.body)
+	}
+	if s := full.Stays.Steps[0]; s.Step != "hello" || s.People != 1 || s.Since != "2026-03-03T10:30:00.000Z" || s.Reason != desk.StayNoMail || !strings.Contains(s.Why, "no sender") {
+		t.Errorf("%+v", s)
+	}
+}
+
 // All that is wrong is said, with its place, by a check and by a publish.
 func TestJourneyProblems(t *testing.T) {
 	x := startJourneys(t)

@@ -425,6 +425,9 @@ func (e *core) desk() *desk.Desk {
 			return e.logs[partition].PageOfRecords(ctx, int(journey), after, f)
 		},
 		Partitions: len(e.logs),
+		Lanes: func(ctx context.Context, partition int) (map[string]int64, error) {
+			return e.logs[partition].Lanes().Waiting(ctx)
+		},
 	}
 }
 

@@ -29,3 +29,7 @@ type Cap struct {
 func (c *Cap) Counts(class mail.Class, tags string) bool {
 	return (c.Class == 0 || c.Class == class) && (c.Tag == "" || mail.HasTag(tags, c.Tag))
 }
+
+// CrowdedLaneMails is how many mails of a partition may wait in a lane, or in the log before
+// it, when journeys make more for it.
+const CrowdedLaneMails = 256

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 
 	"sluice"
 )
@@ -44,6 +45,19 @@ func cutJourney(b []byte, s *Send, there bool) (rest []byte, err error) {
 
 // PausedLane begins the names of sublanes in which mail of paused journeys waits.
 const PausedLane = "journey:"
+
+// InLanes adds up how many sends wait in each lane, its sublanes with it, but for those of
+// paused journeys (flow.Lanes.Waiting).
+func InLanes(waiting map[string]int64) map[string]int64 {
+	all := make(map[string]int64, len(waiting))
+	for lane, n := range waiting {
+		main, sub, _ := strings.Cut(lane, "@")
+		if !strings.HasPrefix(sub, PausedLane) {
+			all[main] += n
+		}
+	}
+	return all
+}
 
 // Leave is what a journey says of its mail that is about to leave. The zero value: it may.
 type Leave struct {

@@ -331,6 +331,7 @@ func indented(document string) ([]string, error) {
 }
 
 func (c *call) journeyStatus(ctx context.Context, d *desk.Desk, id string) error {
+	unread := c.readsPlaces(ctx, d) // without Redis all else is shown
 	s, err := d.Show(ctx, id, 0)
 	if err != nil {
 		return err
@@ -342,12 +343,11 @@ func (c *call) journeyStatus(ctx context.Context, d *desk.Desk, id string) error
 	if s.Journey.Hold != "" {
 		c.print("it stands: %s", s.Journey.Hold)
 	}
-	standing, err := d.Standing(ctx, &s.Journey)
-	if err != nil {
-		return err
+	if unread = errors.Join(unread, s.StaysUnknown); unread != nil {
+		fmt.Fprintf(c.main.Stderr, "sluice: how many people stay is not known: %s\n", safeText(unread.Error()))
 	}
-	for _, p := range standing {
-		c.print("people stay: %s: %s", safeText(p.Place), safeText(p.Want))
+	for i := range s.Stays.Steps {
+		c.print("%s", stayLine(&s.Stays.Steps[i], s.Stays.More))
 	}
 	for _, x := range s.Counts.Steps {
 		line := fmt.Sprintf("%s  entered %d  waiting %d  passed %d  exited %d", safeText(x.Step), x.Entered, x.Waiting, x.Passed, x.Exited)
@@ -380,6 +380,18 @@ func (c *call) journeyStatus(ctx context.Context, d *desk.Desk, id string) error
 		c.print("%s", upliftLine(&u))
 	}
 	return nil
+}
+
+// stayLine says that people stay at a step. more: there may be others who were not looked at.
+func stayLine(s *desk.Stay, more bool) string {
+	who := fmt.Sprintf("%d people stay at %s", s.People, s.Step)
+	switch {
+	case s.People == 0:
+		return safeText(fmt.Sprintf("who comes to %s stays there: %s", s.Step, s.Why))
+	case more:
+		who = "at least " + who
+	}
+	return safeText(fmt.Sprintf("%s, the first since %s: %s", who, keyTime(s.SinceMillis), s.Why))
 }
 
 // upliftLine tells what a journey is good for, by one conversion.

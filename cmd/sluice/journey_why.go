@@ -82,6 +82,9 @@ func (c *call) readsPlaces(ctx context.Context, d *desk.Desk) error {
 		return logs[partition].PageOfRecords(ctx, int(journey), after, f)
 	}
 	d.Partitions = len(logs)
+	d.Lanes = func(ctx context.Context, partition int) (map[string]int64, error) {
+		return logs[partition].Lanes().Waiting(ctx)
+	}
 	return nil
 }
 

@@ -43,6 +43,10 @@ type Desk struct {
 	Page       PageOfRecords
 	Partitions int
 
+	// Lanes says how much mail waits in the lanes of a partition (flow.Lanes.Waiting). With
+	// Page it says where people stay; nil: not why, if it is for want of room.
+	Lanes func(ctx context.Context, partition int) (map[string]int64, error)
+
 	// SendsDays is for how many days sends are kept (retention.sends); 0: for ever.
 	SendsDays int
 
@@ -311,26 +315,6 @@ func (d *Desk) unsendable(ctx context.Context, p *plan.Plan) (all plan.Problems,
 		}
 	}
 	return all, nil
-}
-
-// Standing is why people stay where they are, in the version that they enter: the steps
-// whose mail cannot be made as templates are now, or what keeps the version from being read.
-func (d *Desk) Standing(ctx context.Context, j *store.Journey) (plan.Problems, error) {
-	if j.Status != journey.StatusLive && j.Status != journey.StatusPaused {
-		return nil, nil
-	}
-	v, err := d.Database.Journeys.JourneyVersion(ctx, j.Number, j.Version)
-	if err != nil {
-		return nil, err
-	}
-	_, p, err := plan.LoadVersion(v.Document, d.Database.Env(ctx))
-	if problems, ok := errors.AsType[plan.Problems](err); ok {
-		return problems, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return d.unsendable(ctx, p)
 }
 
 // Published is what a publish has made.

@@ -181,26 +181,6 @@ steps:
 	}
 }
 
-// Who asks for a live journey is told of steps whose mail cannot be made by now.
-func TestStanding(t *testing.T) {
-	b := newBed(t)
-	b.create(hello)
-	p, err := b.Publish(t.Context(), "hello", -1)
-	b.ok(err)
-	standing, err := b.Standing(t.Context(), &p.Journey)
-	b.ok(err)
-	if len(standing) > 0 {
-		t.Fatalf("%v", standing)
-	}
-	_, err = b.store.AddTemplateVersion(t.Context(), "", mail.TemplateVersion{Template: "hello", Class: mail.ClassMarketing, Subject: "s", Text: "t", From: "{{ sender }}"})
-	b.ok(err)
-	standing, err = b.Standing(t.Context(), &p.Journey)
-	b.ok(err)
-	if len(standing) != 1 || standing[0].Place != "steps.mail.message" {
-		t.Errorf("%v", standing)
-	}
-}
-
 // What is too long in its one form is not published: the version could never be read.
 func TestAVersionThatCouldNotBeReadIsNotPublished(t *testing.T) {
 	b := newBed(t)

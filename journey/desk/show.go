@@ -18,6 +18,11 @@ type Shown struct {
 	Document string                 // JSON: the draft
 	Used     []store.JourneyVersion // versions that people may be inside, the oldest first
 	Counts   *Counts
+
+	// Stays are the steps at which people stay who are due. StaysUnknown is why it is not
+	// known: they are in Redis, which may be away when all else is there.
+	Stays        Stays
+	StaysUnknown error
 }
 
 // Show returns a journey. version 0: its draft; else a version that was published.
@@ -41,8 +46,11 @@ func (d *Desk) Show(ctx context.Context, id string, version int) (*Shown, error)
 	if s.Used, err = d.used(ctx, &j); err != nil {
 		return nil, err
 	}
-	s.Counts, err = d.counts(ctx, &j, doc)
-	return s, err
+	if s.Counts, err = d.counts(ctx, &j, doc); err != nil {
+		return nil, err
+	}
+	s.Stays, s.StaysUnknown = d.stays(ctx, &j, doc, s.Counts)
+	return s, nil
 }
 
 // Draft returns a journey with its draft as it is kept, without reading more.

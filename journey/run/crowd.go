@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"math"
-	"strings"
 	"time"
 
 	"sluice"
 	"sluice/flow"
+	"sluice/journey"
 	"sluice/journey/step"
 	"sluice/mail"
 )
@@ -16,7 +16,7 @@ import (
 const (
 	// pendingMails is how many mails of a partition may be pending, in a lane or in the
 	// log before it, when journeys make more.
-	pendingMails = 256
+	pendingMails = journey.CrowdedLaneMails
 
 	// unstoredMails is how many mails that the store has not stored yet a partition's
 	// journeys may have in its log when they make more.
@@ -166,16 +166,10 @@ func (c *crowd) look(ctx context.Context, log *flow.Log) error {
 	if err != nil {
 		return err
 	}
-	c.looked, c.pending = true, make(map[string]int64, len(waiting))
+	c.looked, c.pending = true, mail.InLanes(waiting)
 	for _, f := range c.flying {
 		for lane, n := range f.mails {
 			c.pending[lane] += n
-		}
-	}
-	for lane, n := range waiting {
-		main, sub, _ := strings.Cut(lane, "@")
-		if !strings.HasPrefix(sub, mail.PausedLane) {
-			c.pending[main] += n
 		}
 	}
 	crowded := c.unstoredSum >= unstoredMails

@@ -463,6 +463,19 @@ async function unreached(browser, page, path, width) {
     }
     await page.unroute(/\/v1\/(sends|mailboxes)\b/);
   });
+  await step("people who stay in a journey", async () => {
+    const held = { id: "held", name: "Held", status: "live", version: 1, revision: 1, created: "2026-03-02T09:00:00.000Z", updated: "2026-03-02T09:00:00.000Z", document: { id: "held" }, versions: [], counts: { steps: [], conversions: {}, limited: 0, control: 0, control_conversions: {}, uplift: [], path_uplift: [] } };
+    held.stays = { more: true, steps: [
+      { step: "hello", people: 12, since: "2026-03-02T10:00:00.000Z", reason: "no_mail", why: "its mail cannot be made: no sender" },
+      { step: "later", people: 0, reason: "no_mail", why: "its mail cannot be made: no template" },
+    ] };
+    await page.route(/\/v1\/journeys\/held$/, (r) => r.fulfill({ json: held }));
+    await page.goto(`${url}/journeys/held`);
+    await page.getByText(/At least 12 people stay at hello, the first since .+: its mail cannot be made: no sender/).first().waitFor();
+    await page.getByText(/Who comes to later stays there: its mail cannot be made: no template/).first().waitFor();
+    await accessible(page, "people who stay in a journey");
+    await page.unroute(/\/v1\/journeys\/held$/);
+  });
   await step("a slow or broken API", async () => {
     const at = await as(browser, page);
     const wanted = /\/v1\/(reactions|series|audit|users|sends)\b/;

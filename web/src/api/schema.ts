@@ -3710,6 +3710,29 @@ export interface components {
                     shown: boolean;
                 }[];
             };
+            /** @description People who are due and stay at a step, mostly for want of its mail. Absent if Redis, which has where people are, does not answer. */
+            stays?: {
+                /** @description By step and reason; those whose mail cannot be made first. */
+                steps: {
+                    step: string;
+                    /** @description Now. 0: nobody is there, and who comes will stay. */
+                    people: number;
+                    /**
+                     * Format: date-time
+                     * @description When the first of them was due.
+                     */
+                    since?: string;
+                    /**
+                     * @description `no_mail`: mail of the step cannot be made. `unreadable`: their version cannot be carried out any more. `paused`: the journey is. `room`: as many mails as may wait are in the lane. `rate`: `limits.per_minute`. `turn`: what moves people is behind, or stands.
+                     * @enum {string}
+                     */
+                    reason: "no_mail" | "unreadable" | "paused" | "room" | "rate" | "turn";
+                    /** @description The same for an operator, with what to do. */
+                    why: string;
+                }[];
+                /** @description Not all people were looked at: there may be more who stay. */
+                more: boolean;
+            };
         };
         JourneyPublished: {
             id: string;

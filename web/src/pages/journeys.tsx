@@ -64,6 +64,11 @@ export function JourneyPage({ id }: { id: string }) {
               </PageHead>
               <div className="stack">
                 {j.hold && <div className="banner warn" role="status"><span className="grow">It stands until somebody resumes or stops it: <Text of={j.hold} /></span></div>}
+                {j.stays?.steps.map((s) => (
+                  <div key={`${s.step} ${s.reason} ${s.why}`} className={`banner ${s.reason === "no_mail" || s.reason === "unreadable" ? "bad" : "warn"}`} role="status">
+                    <span className="grow">{s.people > 0 ? <>{j.stays?.more && "At least "}{count(s.people)} people stay at <Text of={s.step} />{s.since && `, the first since ${when(s.since)}`}</> : <>Who comes to <Text of={s.step} /> stays there</>}: <Text of={s.why} /></span>
+                  </div>
+                ))}
                 <dl className="figures">
                   <div className="figure"><dt>Entered</dt><dd>{count(entered)}</dd></div>
                   <div className="figure"><dt>Inside</dt><dd>{count(steps.reduce((n, s) => n + s.waiting, 0))}</dd></div>

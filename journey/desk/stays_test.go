@@ -1,0 +1,132 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/journey"
+	"sluice/mail"
+	"sluice/store"
+)
+
+const staying = `
+id: staying
+entry: {when: {event: signup}}
+steps:
+  - {id: pause, delay: {for: 1h}, next: mail}
+  - {id: mail, message: {template: hello}, next: more}
+  - {id: more, message: {template: hello, version: 1, priority: low}}
+`
+
+// at has people of partition 1 stand at steps, by their numbers.
+func (b *bed) at(chunks int, records ...journey.Record) (reads *int) {
+	reads = new(int)
+	b.Partitions = 3
+	b.Page = func(_ context.Context, partition int, _, after int64, f func(int64, *flow.Record) bool) (int64, error) {
+		*reads++
+		if partition != 1 {
+			return 0, nil
+		}
+		for i := range records {
+			if !f(after+int64(i)+1, (*flow.Record)(records[i].Append(nil))) {
+				break
+			}
+		}
+		if chunks--; chunks <= 0 {
+			return 0, nil
+		}
+		return after + int64(len(records)), nil
+	}
+	return reads
+}
+
+// count counts what has happened under a name.
+func (b *bed) count(name string, n int64) {
+	b.Helper()
+	e, err := b.store.Prepare(&store.Effect{Counts: []sluice.Count{{Kind: sluice.KindSystem, Name: name, TimeMillis: b.clock.Now().UnixMilli(), By: n}}})
+	b.ok(err)
+	_, err = b.store.Apply(b.Context(), e)
+	b.ok(err)
+}
+
+// Who asks for a journey is told at which steps people stay who are due: how many, since
+// when and why, of versions before too; and of steps whose mail cannot be made before
+// anybody is there.
+func TestStays(t *testing.T) {
+	b := newBed(t)
+	j := b.create(staying)
+	_, err := b.Publish(t.Context(), "staying", -1)
+	b.ok(err)
+	now := b.clock.Now()
+	due := func(version uint8, step uint16, ago time.Duration) journey.Record {
+		return journey.Record{State: journey.StateInside, Version: version, Step: step, Entered: 1, Due: uint32(now.Add(-ago).Unix())}
+	}
+	watching := due(1, 1, time.Hour)
+	watching.State = journey.StateWatching
+	b.at(1, due(1, 0, -time.Hour), due(1, 1, 2*time.Minute), due(1, 1, 3*time.Minute), due(1, 1, 0), due(1, 2, time.Minute), due(1, 2, -time.Minute), watching, due(1, 0, time.Hour))
+	waiting := map[string]int64{"low-marketing": 255, "low-marketing@route": 1, "normal-marketing": 5, "normal-marketing@" + mail.PausedLane + "x": 999}
+	b.Lanes = func(context.Context, int) (map[string]int64, error) { return waiting, nil }
+	since := func(ago time.Duration) int64 { return now.Add(-ago).UnixMilli() }
+	check := func(want ...Stay) {
+		t.Helper()
+		s, err := b.Show(t.Context(), "staying", 0)
+		b.ok(err)
+		b.ok(s.StaysUnknown)
+		for i := range want {
+			if i < len(s.Stays.Steps) && want[i].Why == "" {
+				want[i].Why = s.Stays.Steps[i].Why
+			}
+		}
+		if len(want) == 0 && len(s.Stays.Steps) == 0 {
+			return
+		}
+		if !reflect.DeepEqual(s.Stays.Steps, want) {
+			t.Fatalf("%+v, want %+v", s.Stays.Steps, want)
+		}
+	}
+	check() // nobody waits at a message step by the counts: nothing is read
+	b.count("journey/staying/mail/entered", 4)
+	check(Stay{Step: "mail", People: 2, SinceMillis: since(3 * time.Minute), Reason: StayTurn, Why: whyStay[StayTurn]},
+		Stay{Step: "more", People: 1, SinceMillis: since(time.Minute), Reason: StayRoom, Why: whyStay[StayRoom]})
+	_, err = b.SetStatus(t.Context(), "staying", Pause)
+	b.ok(err)
+	check(Stay{Step: "mail", People: 3, SinceMillis: since(3 * time.Minute), Reason: StayPaused}, Stay{Step: "more", People: 1, SinceMillis: since(time.Minute), Reason: StayPaused})
+	_, err = b.Resume(t.Context(), "staying", OverdueSend)
+	b.ok(err)
+
+	// By another version of the template no mail can be made. People of a version before
+	// stay, and so will those of the one that names a rate.
+	_, err = b.Update(t.Context(), "staying", b.get(j.ID).Revision, Written{Text: staying + "limits: {per_minute: 5}\n", YAML: true})
+	b.ok(err)
+	_, err = b.Publish(t.Context(), "staying", -1)
+	b.ok(err)
+	_, err = b.store.AddTemplateVersion(t.Context(), "", mail.TemplateVersion{Template: "hello", Class: mail.ClassMarketing, Subject: "s", Text: "t", From: "{{ sender }}"})
+	b.ok(err)
+	waiting = nil
+	check(Stay{Step: "mail", People: 3, SinceMillis: since(3 * time.Minute), Reason: StayNoMail}, Stay{Step: "more", People: 1, SinceMillis: since(time.Minute), Reason: StayRate})
+	b.at(1)
+	check(Stay{Step: "mail", Reason: StayNoMail})
+	s, err := b.Show(t.Context(), "staying", 0)
+	b.ok(err)
+	if !strings.Contains(s.Stays.Steps[0].Why, "no sender") {
+		t.Error(s.Stays.Steps[0].Why)
+	}
+
+	// All else is shown if Redis is away, and a large journey is not read to its end.
+	b.Page = func(context.Context, int, int64, int64, func(int64, *flow.Record) bool) (int64, error) {
+		return 0, errors.New("redis is away")
+	}
+	if s, err = b.Show(t.Context(), "staying", 0); err != nil || s.StaysUnknown == nil || len(s.Counts.Steps) != 3 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	reads := b.at(1000, due(2, 1, time.Minute))
+	if s, err = b.Show(t.Context(), "staying", 0); err != nil || !s.Stays.More || s.Stays.Steps[0].People != staysChunks+1 || *reads != staysChunks+b.Partitions {
+		t.Errorf("%+v, %v after %d reads", s.Stays, err, *reads)
+	}
+}
