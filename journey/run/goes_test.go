@@ -93,38 +93,43 @@ func TestWhoEntersAgainByASlowClock(t *testing.T) {
 	}
 }
 
-// publishing publishes when it was asked for versions.
+// publishing publishes so many times when it was asked for versions.
 type publishing struct {
 	store.JourneyStore
+	times   int
 	publish func()
 }
 
 func (s *publishing) VersionsInUse(ctx context.Context) ([]store.JourneyVersion, error) {
 	all, err := s.JourneyStore.VersionsInUse(ctx)
-	if publish := s.publish; publish != nil {
-		s.publish = nil
-		publish()
+	if s.times > 0 {
+		s.times--
+		s.publish()
 	}
 	return all, err
 }
 
-// People go on into a journey that is published while journeys are read.
+// People who are due go on into a journey that is published while journeys are read, also if
+// that is so each time that they are read.
 func TestGoWhileAPublishIsRead(t *testing.T) {
-	b := newBed(t, 1)
-	b.draft("to")
-	b.publish("id: from\nentry: {when: {event: signup}}\nsteps:\n  - {id: go, go: {journey: to}}\n")
-	const to = "id: to\nentry: {when: {event: other}}\nsteps:\n  - {id: mail, message: {template: x}}\n"
-	b.publishAgain("to", to)
-	l := b.loader()
-	l.Journeys = &publishing{b.store, func() { b.publishAgain("to", to) }}
-	var err error
-	if b.all, b.published, err = l.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.enterAll(1)
-	b.passes(b.open())
-	if n := len(b.read().ids); n != 1 {
-		t.Errorf("%d mails, want 1", n)
+	for _, times := range []int{1, 2 * loadsAtMost} {
+		b := newBed(t, 1)
+		b.draft("to")
+		b.publish("id: from\nentry: {when: {event: signup}}\nsteps:\n  - {id: pause, delay: {for: 1h}, next: go}\n  - {id: go, go: {journey: to}}\n")
+		b.enterAll(1)
+		b.passes(b.open())
+		b.clock.Move(time.Hour)
+		const to = "id: to\nentry: {when: {event: other}}\nsteps:\n  - {id: mail, message: {template: x}}\n"
+		l := b.loader()
+		l.Journeys = &publishing{b.store, times, func() { b.publishAgain("to", to) }}
+		var err error
+		if b.all, b.published, err = l.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.passes(b.open())
+		if n := len(b.read().ids); n != 1 {
+			t.Errorf("%d publishes: %d mails, want 1", times, n)
+		}
 	}
 }
 

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sluice"
+	"slices"
 
+	"sluice"
 	"sluice/flow"
 	"sluice/journey"
 	"sluice/journey/env"
@@ -91,15 +92,15 @@ type Loader struct {
 	Log       *slog.Logger
 }
 
-// loadsAtMost is how often journeys are read that are published meanwhile.
+// loadsAtMost is how often journeys are read to have them as of one publish number.
 const loadsAtMost = 5
 
 // Load returns the journeys, and the publish number under which they were read. A
 // journey that cannot be read stands still and says so; others are not kept waiting.
 //
-// Of a journey that was published between its versions and itself, the version that people
-// enter would not be known. Who goes there from another one would be told that it was
-// stopped. So the number is the same before and behind.
+// Where others are published each time that journeys are read, what was read last is used:
+// each journey is whole (since), and the session ends when it sees the number of now. Until
+// then people move who are due.
 func (l *Loader) Load(ctx context.Context) (all []*plans, published int64, err error) {
 	for range loadsAtMost {
 		if all, published, err = l.load(ctx); err != nil {
@@ -110,10 +111,32 @@ func (l *Loader) Load(ctx context.Context) (all []*plans, published int64, err e
 			return nil, 0, err
 		}
 		if now == published {
-			return all, published, nil
+			break
 		}
 	}
-	return nil, 0, fmt.Errorf("read journeys: others were published meanwhile, %d times in a row", loadsAtMost)
+	return all, published, nil
+}
+
+// since reads the versions that were published of a journey after its versions were read and
+// before it was read itself. Without the one that people enter, who goes there from another
+// journey would be told that it was stopped.
+func (l *Loader) since(ctx context.Context, j *store.Journey, versions []store.JourneyVersion) ([]store.JourneyVersion, error) {
+	last := 0
+	for i := range versions {
+		last = max(last, versions[i].Version)
+	}
+	for number := j.Version; number > last; number-- {
+		v, err := l.Journeys.JourneyVersion(ctx, j.Number, number)
+		if err != nil {
+			return nil, err
+		}
+		if v.EndedMillis != 0 {
+			break // so have those before
+		}
+		versions = append(versions, v)
+	}
+	slices.SortFunc(versions, func(a, b store.JourneyVersion) int { return a.Version - b.Version })
+	return versions, nil
 }
 
 func (l *Loader) load(ctx context.Context) (all []*plans, published int64, err error) {
@@ -138,6 +161,11 @@ func (l *Loader) load(ctx context.Context) (all []*plans, published int64, err e
 			in := byNumber[page[i].Number]
 			if len(in) == 0 && page[i].Version == 0 {
 				continue
+			}
+			if page[i].Status == journey.StatusLive || page[i].Status == journey.StatusPaused {
+				if in, err = l.since(ctx, &page[i], in); err != nil {
+					return nil, 0, err
+				}
 			}
 			one, err := l.one(ctx, &page[i], in)
 			if err != nil && !lasting(err) {
