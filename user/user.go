@@ -265,8 +265,11 @@ type Update struct {
 	ExistingOnly bool  // creates nobody
 	TimeMillis   int64 // when it happened, or was accepted
 	Name         string
-	App          string
-	Body         string
+
+	// App is the application. Of an OpAttributes it is by what name a journey makes it, once:
+	// a profile that has the name has made it (profile.Makes). Empty: it is made each time.
+	App  string
+	Body string
 }
 
 // ifGoneBit is that of Update.IfGone, beside the kind of its address.

@@ -181,7 +181,7 @@ func (c *change) settle(ctx context.Context, in *inside, v *version, people []st
 		c.mail(in, v, &people[did.Person], did, variant)
 	}
 	for _, did := range c.out.Updates {
-		c.update(v, &people[did.Person], did.Step)
+		c.update(in, v, &people[did.Person], did)
 	}
 	for _, did := range c.out.Goes {
 		if _, wait := c.target(v, did.Step); wait {

@@ -1,9 +1,12 @@
 package run
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"sluice"
 	"sluice/journey"
@@ -96,13 +99,33 @@ func appendMailName(dst []byte, number int64, step string, r *journey.Record, id
 	return append(dst, id.String()...)
 }
 
-// update has the store change a profile: once, because the item goes with the commit.
-func (c *change) update(v *version, p *step.Person, at int) {
+// update has the store change a profile: once, because the item goes with the commit. What
+// adds to something bears a name, for a way that is decided again makes it again.
+func (c *change) update(in *inside, v *version, p *step.Person, did step.Did) {
+	s := &v.walk.Plan().Steps[did.Step]
+	name := ""
+	if addsTo(s.Update) {
+		r := &c.out.Records[did.Person]
+		name = updateName(in.number, s.ID, r, namedAs(p, r.Former))
+	}
 	c.tells = true
 	c.items = user.AppendUpdate(c.items, &user.Update{
-		Op: user.OpAttributes, Key: user.Key{Kind: user.KeyUser, Name: p.ID.String()},
-		ExistingOnly: true, TimeMillis: c.part.clock.Now().UnixMilli(), Body: v.walk.Plan().Steps[at].Update,
+		Op: user.OpAttributes, Key: user.Key{Kind: user.KeyUser, Name: p.ID.String()}, App: name,
+		ExistingOnly: true, TimeMillis: c.part.clock.Now().UnixMilli(), Body: s.Update,
 	})
+}
+
+// addsTo reports whether an update may add to what is there: to a number, or a list of
+// objects. Others come to the same if made again.
+func addsTo(update string) bool {
+	return strings.Contains(update, `{"inc":`) || strings.Contains(update, `"$add":`)
+}
+
+// updateName names an update of a step as messageOf names its mail, in 16 digits: it must be
+// told from those of one profile alone.
+func updateName(number int64, step string, r *journey.Record, id user.ID) string {
+	sum := sha256.Sum256(appendMailName(make([]byte, 0, 192), number, step, r, id))
+	return hex.EncodeToString(sum[:8])
 }
 
 // count counts what has happened at steps, as series of the journey.

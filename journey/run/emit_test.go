@@ -2,6 +2,7 @@ package run
 
 import (
 	"testing"
+	"time"
 
 	"sluice"
 	"sluice/journey"
@@ -47,5 +48,50 @@ func TestMailsOfNeighboursLieTogether(t *testing.T) {
 				t.Errorf("%s is not before %s", low, high)
 			}
 		}
+	}
+}
+
+// An update that adds to something, and is made again because Redis has lost that it was, has
+// the same name, by which the profile knows it. One that sets something needs none.
+func TestAnUpdateMadeAgainHasItsName(t *testing.T) {
+	const people = 30
+	b := newBed(t, people)
+	b.publish(`
+id: counting
+entry: {when: {event: signup}, again_after: 0s}
+steps:
+  - {id: pause, delay: {for: 1h}, next: count}
+  - {id: count, update: {attributes: {visits: {inc: 1}}}, next: note}
+  - {id: note, update: {attributes: {last: counting}}, next: list}
+  - {id: list, update: {attributes: {list: {$add: [{a: 1}]}}}}
+`)
+	b.enterAllAt(people, uint64(b.clock.Now().UnixMilli()))
+	p := b.open()
+	b.passes(p)
+	b.mustSave(p)
+	b.clock.Move(time.Hour)
+	b.passes(p)
+	for times, loses := range []bool{false, true} {
+		if loses {
+			b.empty()
+			b.clock.Move(time.Minute)
+			b.passes(b.open())
+		}
+		named := b.read().named
+		if len(named) != 2*people+1 || named[""] != people*(times+1) {
+			t.Fatalf("%d names, %d updates without one", len(named), named[""])
+		}
+		for name, n := range named {
+			if name != "" && (len(name) != 16 || n != times+1) {
+				t.Errorf("the name %q is of %d updates, want %d", name, n, times+1)
+			}
+		}
+	}
+	b.enterAllAt(people, uint64(b.clock.Now().UnixMilli())+1000)
+	b.passes(b.open())
+	b.clock.Move(time.Hour + time.Minute)
+	b.passes(b.open())
+	if n := len(b.read().named); n != 4*people+1 {
+		t.Errorf("%d names after all came a second time, want others", n)
 	}
 }

@@ -203,6 +203,7 @@ type found struct {
 	ids     map[string]int      // by message
 	steps   map[string][]string // of mails, by recipient
 	updates int
+	named   map[string]int // updates by their names
 
 	contexts int                 // items
 	contents map[string][]string // of mails, by recipient
@@ -212,7 +213,7 @@ type found struct {
 }
 
 func newFound() found {
-	return found{sends: make(map[string]int), contents: make(map[string][]string), variants: make(map[string][]string), steps: make(map[string][]string), ids: make(map[string]int), counts: make(map[string]int64), tagged: make(map[string]map[string]bool)}
+	return found{named: make(map[string]int), sends: make(map[string]int), contents: make(map[string][]string), variants: make(map[string][]string), steps: make(map[string][]string), ids: make(map[string]int), counts: make(map[string]int64), tagged: make(map[string]map[string]bool)}
 }
 
 // read reads the whole log.
@@ -257,6 +258,11 @@ func (b *bed) readBatch(f *found, data []byte) {
 			f.tagged[s.Tags][s.Message] = true
 		case sluice.ItemUser:
 			f.updates++
+			var u user.Update
+			if err := user.DecodeUpdate(r.Item.Payload, &u); err != nil {
+				b.Fatal(err)
+			}
+			f.named[u.App]++
 		case sluice.ItemCount:
 			var c sluice.Count
 			if err := sluice.DecodeCount(r.Item.Payload, &c); err != nil {

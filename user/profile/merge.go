@@ -40,6 +40,7 @@ func (p *Profile) Merge(other *Profile) {
 	p.EmailStateFrom(other)
 	fill(&p.Fields, other.Fields)
 	fill(&p.Custom, other.Custom)
+	p.madeBy(other)
 	fill(&p.Newer, other.Newer) // what a newer program would do with both, nobody here knows
 	for _, t := range other.Events {
 		p.Events = count(p.Events, t)

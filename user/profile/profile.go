@@ -26,6 +26,7 @@ import (
 //	revenue      {currency: millionths, ...}
 //	groups       {subscription group: [state, since ms], ...}
 //	email_since  when email_subscribe was said, ms since the epoch
+//	made         [[name, second], ...]: changes by journeys that are made once
 //
 // Members of other names are of a newer program. They are kept as they are,
 // behind those above, so that two versions can share users. So what a version
@@ -50,6 +51,9 @@ type Profile struct {
 	// EmailSinceMillis is when the attribute email_subscribe was said, or removed. 0: it
 	// never was, or by a version that did not keep the time.
 	EmailSinceMillis int64
+
+	// Made are the last changes that are made once, the oldest first: see Makes.
+	Made []Made
 
 	Newer Values // members that this program does not know
 }
@@ -169,6 +173,8 @@ func (p *Profile) parseMember(name string, v jsonscan.Value) (err error) {
 		p.Groups, err = parseGroups(v.Raw)
 	case "email_since":
 		p.EmailSinceMillis, err = strconv.ParseInt(v.Raw, 10, 64)
+	case "made":
+		p.Made, err = parseMade(v.Raw)
 	default:
 		i, _ := p.Newer.find(name)
 		p.Newer = slices.Insert(p.Newer, i, Value{name, v.Raw})
@@ -246,7 +252,7 @@ func (p *Profile) Clone() *Profile {
 	c.Fields, c.Custom = slices.Clone(p.Fields), slices.Clone(p.Custom)
 	c.Events, c.Purchases = slices.Clone(p.Events), slices.Clone(p.Purchases)
 	c.Revenue, c.Groups = slices.Clone(p.Revenue), slices.Clone(p.Groups)
-	c.Newer = slices.Clone(p.Newer)
+	c.Made, c.Newer = slices.Clone(p.Made), slices.Clone(p.Newer)
 	return &c
 }
 
@@ -290,6 +296,7 @@ func (p *Profile) Append(dst []byte) []byte {
 		w.dst = append(w.dst, '}')
 	}
 	w.number("email_since", p.EmailSinceMillis)
+	w.made(p.Made)
 	for _, v := range p.Newer {
 		w.name(v.Name)
 		w.dst = append(w.dst, v.Raw...)

@@ -83,7 +83,9 @@ func (u *Unit) apply(up *Update) {
 func (u *Unit) change(p *profile.Profile, up *Update) {
 	switch up.Op {
 	case user.OpAttributes:
-		p.SetAttributes(up.Body, up.TimeMillis)
+		if up.App == "" || p.Makes(up.App, up.TimeMillis) {
+			p.SetAttributes(up.Body, up.TimeMillis)
+		}
 	case user.OpEvent, user.OpSeen:
 		p.CountEvent(up.Name, up.TimeMillis)
 	case user.OpPurchase, user.OpBought:
