@@ -32,6 +32,10 @@ const (
 	// MinFacts is the smallest limit of Facts. One item is about so many facts at most:
 	// an address that user.MaxSharing users have, two kinds each.
 	MinFacts = 256
+
+	// FactsBytes is after how many bytes of their bodies Facts returns no more, and up to
+	// those of an item more: an element may have MaxElementBytes.
+	FactsBytes = 8 << 20
 )
 
 // Journey is one as it is kept. What its texts mean is the caller's business.
@@ -136,8 +140,8 @@ type JourneyStore interface {
 	Contexts(ctx context.Context, partition int, journey int64, numbers []int64) ([]journey.Kept, error)
 
 	// Facts returns facts of a partition behind a place, in the order of their places
-	// and numbers: at most limit (from MinFacts on), and never a part of those of a
-	// place. So a reader can go on behind the place of the last. What it knows of journeys
+	// and numbers: at most limit (from MinFacts on), no more once they have FactsBytes, and
+	// never a part of those of a place. So a reader can go on behind the place of the last. What it knows of journeys
 	// must be as new as the facts: if Published, asked after Facts, returns a later number
 	// than the one under which it has read them, the facts are for who reads them anew.
 	Facts(ctx context.Context, partition int, after sluice.Place, limit int) ([]journey.Fact, error)

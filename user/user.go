@@ -449,9 +449,9 @@ type Store interface {
 	EachProfile(ctx context.Context, partition int, after int64, limit int, f func(number int64, profile string) bool) error
 
 	// ProfilesOf calls f with the numbers and profiles of some users of a partition,
-	// MaxQuery at most, in no order; those who are not there, or were merged into
-	// another, are left out. f must be quick, as the database waits for it.
-	ProfilesOf(ctx context.Context, partition int, numbers []int64, f func(number int64, profile string)) error
+	// MaxQuery at most, in no order, until f returns false; those who are not there, or
+	// were merged into another, are left out. f must be quick, as the database waits for it.
+	ProfilesOf(ctx context.Context, partition int, numbers []int64, f func(number int64, profile string) bool) error
 
 	// Forwards returns at most limit of a partition's items on their way, in the
 	// order of their ids; of those to itself such that were written before a time in

@@ -183,13 +183,12 @@ func (c *change) settle(ctx context.Context, in *inside, v *version, people []st
 	for _, did := range c.out.Updates {
 		c.update(in, v, &people[did.Person], did)
 	}
-	for _, did := range c.out.Goes {
-		if _, wait := c.target(v, did.Step); wait {
-			c.out.Stay(did.Step)
-		}
+	goes, stay := c.goNow(v, people)
+	for _, did := range stay {
+		c.out.Stay(did.Step)
 	}
 	c.count(v)
-	return c.goOn(ctx, in, v, people)
+	return c.goOn(ctx, in, v, people, goes, stay)
 }
 
 // target is the journey that a step leads to. wait: it is not known yet, or paused.
@@ -202,9 +201,16 @@ func (c *change) target(from *version, at int) (in *inside, wait bool) {
 //
 // Journeys may lead to each other in a circle, as those do that take turns over the weeks.
 // Where nothing in the circle waits, people would walk in it for ever. So nobody enters a
-// journey twice by one decision: who comes to it again has finished the way.
-func (c *change) goOn(ctx context.Context, in *inside, from *version, people []step.Person) error {
-	if len(c.out.Goes) == 0 {
+// journey twice by one decision: who comes to it again has finished the way. A decision may be
+// divided (goNow), and all parts of it have people enter as of the same second. So nobody
+// enters a journey by a step go twice in one second.
+func (c *change) goOn(ctx context.Context, in *inside, from *version, people []step.Person, goes, stay []step.Did) error {
+	for _, did := range stay {
+		if err := c.stayToGo(ctx, in, from, &people[did.Person], did); err != nil {
+			return err
+		}
+	}
+	if len(goes) == 0 {
 		return nil
 	}
 	if !people[0].Record.Inside() { // these have just entered, all of them
@@ -213,17 +219,9 @@ func (c *change) goOn(ctx context.Context, in *inside, from *version, people []s
 	}
 	to := make(map[*inside][]step.Person)
 	var order []*inside
-	for _, did := range c.out.Goes {
-		target, wait := c.target(from, did.Step)
+	for _, did := range goes {
+		target, _ := c.target(from, did.Step)
 		p := people[did.Person]
-		if wait { // the person stays at the step
-			p.Record = c.out.Records[did.Person]
-			p.Record.State, p.Record.Step, p.Record.Version = journey.StateInside, uint16(did.Step), from.place
-			if err := c.postpone(ctx, in, []step.Person{p}, c.part.clock.Now()); err != nil {
-				return err
-			}
-			continue
-		}
 		if target.current == nil || slices.Contains(c.came, target) {
 			continue // it was stopped, or is where they come from
 		}
@@ -231,7 +229,7 @@ func (c *change) goOn(ctx context.Context, in *inside, from *version, people []s
 			order = append(order, target)
 		}
 		p.EnteredAt = c.entersAt(&p)
-		p.Record = journey.Record{}
+		p.Record = journey.Record{} // of the other journey it is not read yet
 		to[target] = append(to[target], p)
 	}
 	for _, in := range order {
@@ -240,6 +238,39 @@ func (c *change) goOn(ctx context.Context, in *inside, from *version, people []s
 		}
 	}
 	return nil
+}
+
+// goNow finds who goes on into another journey by this commit, and who stays at the step: the
+// other journey is not known yet or paused, or the commit has as much as it may.
+func (c *change) goNow(from *version, people []step.Person) (goes, stay []step.Did) {
+	g := goers{c: c, bytes: c.bytesNow(), many: make(map[*inside]int)}
+	for _, did := range c.out.Goes {
+		if target, wait := c.target(from, did.Step); wait || !g.takes(target, &people[did.Person], did.Step) {
+			stay = append(stay, did)
+		} else {
+			goes = append(goes, did)
+		}
+	}
+	return goes, stay
+}
+
+// stayToGo leaves somebody at a step go: for a while if the other journey is not there, else
+// until the next commit. The person is due then as of the time by which it would have gone
+// on, for by that its mails are named: if it entered by this decision, as of the entry.
+func (c *change) stayToGo(ctx context.Context, in *inside, from *version, p *step.Person, did step.Did) error {
+	r := c.out.Records[did.Person]
+	entered := r.Entered != p.Record.Entered || r.Occurrence != p.Record.Occurrence
+	r.State, r.Step, r.Version = journey.StateInside, uint16(did.Step), from.place
+	now := c.part.clock.Now()
+	switch _, wait := c.target(from, did.Step); {
+	case wait:
+		r.Due = uint32(now.Add(again).Unix())
+	case entered:
+		r.Due = r.Entered
+	default:
+		r.Due = cmp.Or(c.entersAt(p), uint32(now.Unix()))
+	}
+	return c.set(ctx, in, p.ID.Number, &r)
 }
 
 // lateEntry is how long after their time people enter as of that time who come from
@@ -269,6 +300,9 @@ func (c *change) enter(ctx context.Context, in *inside, people []step.Person, ru
 			continue
 		}
 		p.Record = r
+		if run == 0 && p.EnteredAt != 0 && r.State != journey.StateNone && r.Entered == p.EnteredAt {
+			continue // by the circle that leads here: see goOn
+		}
 		if in.current.walk.MayEnter(&p, now) && !in.scan.tooSoon(&p) {
 			some = append(some, p)
 		}
@@ -288,7 +322,7 @@ func (c *change) enter(ctx context.Context, in *inside, people []step.Person, ru
 
 // full reports whether the change is to be committed before more is added.
 func (c *change) full() bool {
-	return len(c.items)+c.bytes+c.wayBytes >= flow.CommitBytes/2 || len(c.order) >= changeUnits
+	return c.heavy() || len(c.order) >= changeUnits
 }
 
 // changeUnits bounds the units that a change keeps: 4 MB.

@@ -215,9 +215,13 @@ func (c *crowd) made(in *inside, lane string) {
 	}
 }
 
-// walkOf is how a change moves people of a version by facts and entries: up to a message
-// step while the journey may make no mail.
+// walkOf is how a change moves people of a version by facts and entries. It is up to a message
+// step while the journey may make no mail. If the change has as much as it may, it is up to an
+// update as well.
 func (c *change) walkOf(in *inside, v *version) *step.Journey {
+	if c.heavy() {
+		return v.held
+	}
 	if !in.paused && !in.stopped && c.part.crowd.allows(in) == 0 {
 		return v.holds
 	}

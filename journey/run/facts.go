@@ -3,12 +3,12 @@ package run
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"sluice"
 	"sluice/flow"
 	"sluice/journey"
 	"sluice/journey/step"
+	"sluice/store"
 	"sluice/user"
 )
 
@@ -43,7 +43,11 @@ func parsePlace(partition int, text string) (at sluice.Place, err error) {
 // the facts were read: if it is that of the session, so are the facts.
 func (p *part) applyFacts(ctx context.Context) (worked bool, err error) {
 	facts, err := p.store.Facts(ctx, p.log.Partition(), p.facts, factsAtOnce)
-	p.more = len(facts) >= factsAtOnce/2
+	bytes := 0
+	for i := range facts {
+		bytes += len(facts[i].Body)
+	}
+	p.more = len(facts) >= factsAtOnce/2 || bytes >= store.FactsBytes
 	if p.more {
 		p.pages++
 	}
@@ -55,9 +59,12 @@ func (p *part) applyFacts(ctx context.Context) (worked bool, err error) {
 	} else if now != p.published {
 		return false, errChanged
 	}
-	profiles, err := p.profilesOf(ctx, facts)
+	profiles, told, err := p.profilesOf(ctx, facts)
 	if err != nil {
 		return false, err
+	}
+	if told < len(facts) {
+		facts, p.more = facts[:told], true
 	}
 	g := p.pageOf(facts, profiles)
 	if err := p.lookForRoom(ctx); err != nil {
@@ -84,43 +91,6 @@ func (p *part) applyFacts(ctx context.Context) (worked bool, err error) {
 	}
 	p.stats.Told.Add(int64(len(facts)))
 	return true, nil
-}
-
-// profilesOf reads the profiles of whom facts are about, as they are now. What somebody
-// did before a merge is told with the profile of the survivor: the fact of the merge
-// comes behind it.
-func (p *part) profilesOf(ctx context.Context, facts []journey.Fact) (map[user.ID]string, error) {
-	profiles := make(map[user.ID]string)
-	numbers := make([]int64, len(facts))
-	for i := range facts {
-		numbers[i] = facts[i].Number
-	}
-	slices.Sort(numbers)
-	numbers = slices.Compact(numbers)
-	id := func(number int64) user.ID { return user.ID{Partition: p.log.Partition(), Number: number} }
-	err := p.store.ProfilesOf(ctx, p.log.Partition(), numbers, func(number int64, profile string) { profiles[id(number)] = profile })
-	if err != nil {
-		return nil, err
-	}
-	var gone []user.ID // or merged: nearly always nobody is
-	for _, n := range numbers {
-		if _, ok := profiles[id(n)]; !ok {
-			gone = append(gone, id(n))
-		}
-	}
-	if len(gone) == 0 {
-		return profiles, nil
-	}
-	a, err := p.store.Users(ctx, user.Query{IDs: gone})
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range gone {
-		if row, ok := a.Owner(id); ok {
-			profiles[id] = row.Profile
-		}
-	}
-	return profiles, nil
 }
 
 // tell tells a journey of a fact.

@@ -46,7 +46,7 @@ func (p *part) moveDue(ctx context.Context, in *inside, few int) (worked bool, e
 	in.ready = in.ready[done:]
 	switch {
 	case few < unbounded:
-	case p.crowd.spent():
+	case p.crowd.spent(), done < len(firsts):
 		in.atOnce = max(done, 1)
 	default:
 		in.atOnce = min(unitsAtOnce*flow.BlockRecords*len(firsts)/max(moved, 1), unitsAtMost)
@@ -87,10 +87,10 @@ func (p *part) moveUnits(ctx context.Context, in *inside, firsts []int64, few in
 		if moved += n; err != nil {
 			return done, moved, err
 		}
-		if n == len(people) {
-			done = i + 1
+		if n < len(people) {
+			break
 		}
-		people = people[:0]
+		done, people = i+1, people[:0]
 		if p.crowd.spent() {
 			break
 		}
@@ -105,16 +105,23 @@ func (p *part) moveUnits(ctx context.Context, in *inside, firsts []int64, few in
 	return done, moved, c.commit(ctx)
 }
 
-// moveGroups moves people, the first of them if their mails are spent.
+// moveGroups moves people, the first of them if their mails are spent, or the change has as
+// much as it may.
 func (p *part) moveGroups(ctx context.Context, c *change, in *inside, people []step.Person, now time.Time) (moved int, err error) {
 	for group := range in.groups(people) {
-		if p.crowd.spent() {
-			return moved, nil
+		for len(group) > 0 {
+			if p.crowd.spent() || moved > 0 && c.heavy() {
+				return moved, nil
+			}
+			n, err := p.moveGroup(ctx, c, in, group, now)
+			if err != nil {
+				return moved, err
+			}
+			for i := range group[:n] {
+				group[i].Profile = "" // the next ones have theirs
+			}
+			moved, group = moved+n, group[n:]
 		}
-		if err := p.moveGroup(ctx, c, in, group, now); err != nil {
-			return moved, err
-		}
-		moved += len(group)
 	}
 	return moved, nil
 }
@@ -150,32 +157,35 @@ func (j *plans) groups(people []step.Person) func(yield func([]step.Person) bool
 	}
 }
 
-func (p *part) moveGroup(ctx context.Context, c *change, in *inside, group []step.Person, now time.Time) error {
+// moveGroup moves people of one version, the first n of them if their profiles are large.
+func (p *part) moveGroup(ctx context.Context, c *change, in *inside, group []step.Person, now time.Time) (n int, err error) {
 	v := in.versions[group[0].Record.Version]
 	if v == nil {
 		p.stats.Lost.Add(int64(len(group)))
-		return c.postpone(ctx, in, group, now)
+		return len(group), c.postpone(ctx, in, group, now)
 	}
-	c.moved += len(group)
 	if in.stopped {
+		c.moved += len(group)
 		v.walk.Stop(group, now, c.out)
-		return c.settle(ctx, in, v, group)
+		return len(group), c.settle(ctx, in, v, group)
 	}
-	if err := p.readProfiles(ctx, group); err != nil {
-		return err
+	if n, err = p.readProfiles(ctx, group); err != nil {
+		return 0, err
 	}
+	group = group[:n]
+	c.moved += n
 	if err := c.known(ctx, v, group); err != nil {
-		return err
+		return 0, err
 	}
 	if err := c.contexts(ctx, in, v, group); err != nil {
-		return err
+		return 0, err
 	}
 	walk := c.dueWalkOf(in, v)
 	if in.overdue(&group[0].Record) {
 		walk = v.skips
 	}
 	if err := walk.Due(group, now, c.out); err != nil {
-		return fmt.Errorf("journey %s: %w", in.id, err)
+		return 0, fmt.Errorf("journey %s: %w", in.id, err)
 	}
-	return c.settle(ctx, in, v, group)
+	return n, c.settle(ctx, in, v, group)
 }

@@ -487,29 +487,3 @@ func (p *part) waiting(in *inside, u *flow.Unit, paced bool) (people []step.Pers
 	slices.SortFunc(people, func(a, b step.Person) int { return a.ID.Compare(b.ID) })
 	return people
 }
-
-// readProfiles reads the profiles of people, who are in the order of their numbers.
-func (p *part) readProfiles(ctx context.Context, people []step.Person) error {
-	first, last := people[0].ID.Number, people[len(people)-1].ID.Number
-	if span := last - first + 1; span <= rangeFactor*int64(len(people)) {
-		next := 0
-		return p.store.EachProfile(ctx, p.log.Partition(), first-1, int(span), func(number int64, profile string) bool {
-			for next < len(people) && people[next].ID.Number < number {
-				next++
-			}
-			if next < len(people) && people[next].ID.Number == number {
-				people[next].Profile = profile
-			}
-			return number < last
-		})
-	}
-	numbers := make([]int64, len(people))
-	for i := range people {
-		numbers[i] = people[i].ID.Number
-	}
-	return p.store.ProfilesOf(ctx, p.log.Partition(), numbers, func(number int64, profile string) {
-		if at, ok := slices.BinarySearch(numbers, number); ok {
-			people[at].Profile = profile
-		}
-	})
-}

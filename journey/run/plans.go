@@ -45,6 +45,7 @@ type version struct {
 	place  uint8
 	walk   *step.Journey
 	holds  *step.Journey    // the same, but that people stay at message steps
+	held   *step.Journey    // the same, but that they stay at updates too
 	skips  *step.Journey    // the same, but that they pass these without mail
 	mails  map[int]*mailing // by step
 	stay   map[int]bool     // message steps whose mail cannot be made now: people stay there
@@ -52,6 +53,8 @@ type version struct {
 	where  []placeNeed      // and about where people are
 	keeps  plan.Members     // what of the context it looks at after waits
 	atOnce int              // how many people are decided about at once
+
+	mostBytes int // that one person comes to by one decision, about
 
 	publishedMillis int64
 }
@@ -234,7 +237,7 @@ func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (v *
 	}
 	stay := make(map[int]bool)
 	walk = walk.Staying(stay)
-	v = &version{number: stored.Version, place: uint8(stored.Version), walk: walk, holds: walk.Paused(), skips: walk.Skipping(), stay: stay, mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), keeps: p.Context(), atOnce: max(mailsAtOnce/max(walk.MostMails(), 1), 1), publishedMillis: stored.CreatedMillis}
+	v = &version{number: stored.Version, place: uint8(stored.Version), walk: walk, holds: walk.Paused(), held: walk.Held(), skips: walk.Skipping(), stay: stay, mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), keeps: p.Context(), publishedMillis: stored.CreatedMillis}
 	for i := range p.Steps {
 		m := p.Steps[i].Message
 		if m == nil {
@@ -254,6 +257,7 @@ func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (v *
 			v.keeps.Add(one.with.Members)
 		}
 	}
+	v.weigh()
 	return v, stays, nil
 }
 

@@ -24,6 +24,7 @@ type Journey struct {
 	own []int // those of the plan's needs that are about the journey itself
 
 	paused bool
+	held   bool
 	skips  bool
 	stay   map[int]bool // message steps whose mail cannot be made
 }
@@ -34,6 +35,14 @@ func (j *Journey) Paused() *Journey {
 	paused := *j
 	paused.paused = true
 	return &paused
+}
+
+// Held returns the same journey, without mails and updates: at such a step a person stays,
+// and is due at once.
+func (j *Journey) Held() *Journey {
+	held := *j
+	held.held = true
+	return &held
 }
 
 // Staying returns the same journey: at these message steps, whose mail cannot be made now, a

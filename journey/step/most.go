@@ -8,7 +8,17 @@ import (
 
 // MostMails returns how many mails a person may get by one decision, at most: so many
 // message steps may be in a row in which nothing waits.
-func (j *Journey) MostMails() (most int) {
+func (j *Journey) MostMails() int {
+	return j.Most(func(at int) int {
+		if j.p.Steps[at].Kind == plan.StepMessage {
+			return 1
+		}
+		return 0
+	})
+}
+
+// Most returns what a person may come to by one decision, at most, if each step comes to of.
+func (j *Journey) Most(of func(at int) int) (most int) {
 	from := make([]int, len(j.p.Steps)) // by step: of a person who comes there
 	for _, at := range slices.Backward(j.order) {
 		s := &j.p.Steps[at]
@@ -18,9 +28,7 @@ func (j *Journey) MostMails() (most int) {
 				on = max(on, from[next])
 			}
 		}
-		if from[at] = on; s.Kind == plan.StepMessage {
-			from[at]++
-		}
+		from[at] = on + of(at)
 		most = max(most, from[at])
 	}
 	return most

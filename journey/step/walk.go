@@ -368,6 +368,10 @@ func (j *Journey) do(s *plan.PlanStep, at, i int, p *Person, holds uint64, now t
 	case plan.StepMessage:
 		j.message(s, at, i, p, now, out)
 	case plan.StepUpdate:
+		if j.held {
+			out.wait(i, at, now)
+			return
+		}
 		out.Updates = append(out.Updates, Did{i, at})
 		out.pass(j, i, at, now)
 	case plan.StepGo:
@@ -399,7 +403,7 @@ func (j *Journey) await(s *plan.PlanStep, at, i int, holds uint64, now time.Time
 
 // message makes a mail, or keeps the person until mail may leave.
 func (j *Journey) message(s *plan.PlanStep, at, i int, p *Person, now time.Time, out *Result) {
-	if j.paused {
+	if j.paused || j.held {
 		out.wait(i, at, now)
 		return
 	}

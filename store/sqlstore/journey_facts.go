@@ -117,16 +117,23 @@ func placeArgs(d dialect, part int, p sluice.Place) []any {
 
 // Facts implements store.JourneyStore. A full page may end among the facts of a place:
 // these are left to the next one.
-func (s *Store) Facts(ctx context.Context, partition int, after sluice.Place, limit int) ([]journey.Fact, error) {
+func (s *Store) Facts(ctx context.Context, partition int, after sluice.Place, limit int) (all []journey.Fact, err error) {
 	limit = max(limit, store.MinFacts)
-	all, err := list(ctx, s.d, s.reads, func(scan scanner, f *journey.Fact) error {
+	bytes := 0
+	err = s.each(ctx, rawQuery(s.d, "journey_facts"), append(placeArgs(s.d, partition, after), limit), func(scan scanner) error {
+		var f journey.Fact
 		f.Place.Partition = partition
-		return scan((*number)(&f.Place.Position.Major), (*number)(&f.Place.Position.Minor), &f.Place.Index, &f.Number, &f.Kind, &f.Name, s.instant(&f.TimeMillis), &f.Body)
-	}, rawQuery(s.d, "journey_facts"), append(placeArgs(s.d, partition, after), limit)...)
-	if err != nil {
+		err := scan((*number)(&f.Place.Position.Major), (*number)(&f.Place.Position.Minor), &f.Place.Index, &f.Number, &f.Kind, &f.Name, s.instant(&f.TimeMillis), &f.Body)
+		if err == nil && bytes >= store.FactsBytes && f.Place != all[len(all)-1].Place {
+			return errEnough
+		}
+		all, bytes = append(all, f), bytes+len(f.Body)
+		return err
+	})
+	if err != nil && !errors.Is(err, errEnough) {
 		return nil, s.failed(err, "read facts of partition %d in", partition)
 	}
-	if len(all) < limit {
+	if err != nil || len(all) < limit {
 		return all, nil
 	}
 	whole := len(all)

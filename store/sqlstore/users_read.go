@@ -292,7 +292,7 @@ func (s *Store) EachProfile(ctx context.Context, partition int, after int64, lim
 }
 
 // ProfilesOf implements user.Store.
-func (s *Store) ProfilesOf(ctx context.Context, partition int, numbers []int64, f func(number int64, profile string)) error {
+func (s *Store) ProfilesOf(ctx context.Context, partition int, numbers []int64, f func(number int64, profile string) bool) error {
 	if len(numbers) > user.MaxQuery {
 		return fmt.Errorf("read profiles from %s: %d users at once, at most %d", s.where, len(numbers), user.MaxQuery)
 	}
@@ -301,12 +301,15 @@ func (s *Store) ProfilesOf(ctx context.Context, partition int, numbers []int64, 
 			var number int64
 			var text string
 			err := scan(&number, &text)
-			if err == nil {
-				f(number, text)
+			if err == nil && !f(number, text) {
+				err = errEnough
 			}
 			return err
 		})
 	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
 	return s.failed(err, "read profiles of %d users of partition %d from", len(numbers), partition)
 }
 

@@ -283,6 +283,22 @@ func testFacts(t *testing.T, f *fixture) {
 		t.Fatalf("%d are left, the first is %+v", len(all), all[0].Place)
 	}
 	want(t, "facts of partition 3", f.count(t, "journey_facts WHERE part = 3"), 1)
+
+	// A page ends when the bodies are large, behind the whole of an item.
+	var large []journey.Fact
+	for i := range 6 {
+		for n := range 2 {
+			one := aFact(5, 7, i, int64(n+1), journey.FactEvent)
+			one.Body = strings.Repeat("x", store.FactsBytes/6)
+			large = append(large, one)
+		}
+	}
+	f.apply(t, store.Effect{JourneyFacts: large}, 0, 0)
+	all, pages = read(5, 10_000)
+	want(t, "pages of large facts", fmt.Sprint(pages), "[8 4]")
+	if !reflect.DeepEqual(all, large) {
+		t.Errorf("%d large facts, want %d", len(all), len(large))
+	}
 }
 
 // testFactsGoInPieces: a transaction deletes some thousands of facts at most.

@@ -127,11 +127,17 @@ func testEachProfile(t *testing.T, f *fixture) {
 		{0, nil, map[int64]string{}},
 	} {
 		got := make(map[int64]string)
-		must(t, store.ProfilesOf(f.ctx, x.part, x.numbers, func(n int64, profile string) {
+		must(t, store.ProfilesOf(f.ctx, x.part, x.numbers, func(n int64, profile string) bool {
 			got[n] = strings.TrimSuffix(strings.TrimPrefix(profile, `{"created":`), `,"fields":{"city":"ä🌍"}}`)
+			return true
 		}))
 		if !maps.Equal(got, x.want) {
 			t.Errorf("profiles of %v in partition %d: %v, want %v", x.numbers, x.part, got, x.want)
 		}
+	}
+	asked := 0
+	must(t, store.ProfilesOf(f.ctx, 1, []int64{3, 9}, func(int64, string) bool { asked++; return false }))
+	if asked != 1 {
+		t.Errorf("%d profiles after the first was enough", asked)
 	}
 }
