@@ -103,9 +103,10 @@ func galeraArguments(group []string, i int, first bool) []string {
 		address = "gcomm://"
 	}
 	ist, _ := freePort() // 0 is a failure that the server reports
+	sst, _ := freePort() // else it is 4444 for all clusters of the machine
 	return []string{
 		"--wsrep-on=ON", "--wsrep-provider=" + galeraProvider, "--wsrep-cluster-name=test", "--wsrep-cluster-address=" + address,
-		"--wsrep-node-address=127.0.0.1", "--wsrep-sst-method=rsync", "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--innodb-flush-log-at-trx-commit=2",
+		"--wsrep-node-address=127.0.0.1", "--wsrep-sst-method=rsync", fmt.Sprintf("--wsrep-sst-receive-address=127.0.0.1:%d", sst), "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--innodb-flush-log-at-trx-commit=2",
 		fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;ist.recv_addr=127.0.0.1:%d;gcache.size=64M;evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT2S;evs.inactive_timeout=PT4S", group[i], ist),
 	}
 }
