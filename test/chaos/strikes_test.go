@@ -68,8 +68,12 @@ func (r *round) strikeAll() {
 			r.rest(0, restBetween)
 		}
 		r.t.Logf("strike %d of %d: %s", i+1, len(r.turns), k.name)
+		promotions, windows := r.promotions(), len(r.windows)
 		k.strike(r)
 		r.well()
+		if n := r.promotions() - promotions; n > 1 {
+			r.widen(r.windows[windows:], n)
+		}
 		r.strikes++
 		r.faults += max(k.faults, 1)
 	}
@@ -88,6 +92,27 @@ func (r *round) well() {
 		r.do(r.rig.galera.Await(r.ctx))
 	}
 	r.load.progress()
+}
+
+// promotions is how often sentinels have promoted a replica; 0: there are none.
+func (r *round) promotions() int {
+	r.t.Helper()
+	if r.sentinels == nil {
+		return 0
+	}
+	n, err := r.sentinels.Promotions()
+	r.do(err)
+	return n
+}
+
+// widen has windows last until now. On a busy machine two sentinels may be elected one after
+// the other: what the replica took that the first has promoted is lost, too.
+func (r *round) widen(windows []*window, promotions int) {
+	r.t.Helper()
+	r.t.Logf("the sentinels have promoted a replica %d times", promotions)
+	for _, w := range windows {
+		w.to = time.Now()
+	}
 }
 
 // within bounds the whole round.

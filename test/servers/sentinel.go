@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -164,6 +165,18 @@ func (s *Sentinels) Master() *Redis {
 func (s *Sentinels) Failover() error {
 	_, err := inquire("tcp", s.Sentinels[0].Addr(), "SENTINEL FAILOVER "+SentinelSet)
 	return err
+}
+
+// Promotions returns how often the sentinels have promoted a replica, by their logs.
+func (s *Sentinels) Promotions() (n int, err error) {
+	for _, one := range s.Sentinels {
+		text, err := os.ReadFile(one.LogPath())
+		if err != nil {
+			return 0, err
+		}
+		n += bytes.Count(text, []byte(" +promoted-slave "))
+	}
+	return n, nil
 }
 
 // Agree reports whether every sentinel names the same living master, which it returns.
