@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
@@ -242,17 +243,14 @@ func (l *Leases) Leave(why error) {
 func (l *Leases) abstain(ctx context.Context, roles []*role) error {
 	var errs []error
 	for _, r := range roles {
-		var all []int
-		for i := range r.places {
-			errs, all = append(errs, l.giveBack(ctx, r, i)), append(all, i)
-		}
-		state, err := l.lookAtAll(ctx, r)
-		for i := range state {
-			if state[i] == nil {
-				state[i] = &seen{} // its server does not answer
-			}
-		}
-		errs = append(errs, err, l.disown(ctx, r, all, state))
+		errs = append(errs, each(r.all(), func(i int) error { return l.giveBack(ctx, r, i) }))
+	}
+	looked, err := l.look(ctx, roles)
+	errs = append(errs, err)
+	for _, r := range roles {
+		state := looked[r]
+		known := slices.DeleteFunc(r.all(), func(i int) bool { return state[i] == nil })
+		errs = append(errs, l.disown(ctx, r, known, state))
 	}
 	return joinOnce(errs)
 }

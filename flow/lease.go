@@ -14,9 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-	"golang.org/x/sync/errgroup"
-
 	"sluice"
 )
 
@@ -91,6 +88,9 @@ type Leases struct {
 	beat  int64  // owned by the goroutine that beats
 	reach *reach // nil: it does not look
 
+	looking sync.Mutex // held during a look at the leases
+	parts   map[part]*watchedPart
+
 	mu      sync.Mutex
 	members *members
 	says    map[string]func() string // by name
@@ -137,7 +137,7 @@ func NewLeases(home *Redis, numbers numberStore, log *slog.Logger) *Leases {
 	return &Leases{
 		home: home, numbers: numbers, log: log, id: id,
 		Beat: beatEvery, Timeout: LeaseTimeout,
-		members: newMembers(id, LeaseTimeout), says: make(map[string]func() string),
+		members: newMembers(id, LeaseTimeout), says: make(map[string]func() string), parts: make(map[part]*watchedPart),
 		changed: make(chan struct{}), beatNow: make(chan struct{}, 1), tendNow: make(chan struct{}, 1),
 	}
 }
@@ -298,29 +298,22 @@ func (l *Leases) tendAll(ctx context.Context) error {
 	if left != nil {
 		return errors.Join(left, l.abstain(ctx, roles))
 	}
-	var errs []error
+	state, err := l.look(ctx, roles)
+	errs := []error{err}
 	for _, r := range roles {
-		errs = append(errs, l.tend(ctx, r))
+		errs = append(errs, l.tend(ctx, r, state[r]))
 	}
 	l.tellTaken(ctx, roles)
 	return joinOnce(errs)
 }
 
-// seen is the content of a lease's hash. A list that another deployment drains
-// is not taken. Its holder would lose the lease to a process whose follower is
-// then refused, and again with every turn.
-type seen struct {
-	owner, token string
-	foreign      bool
-}
-
 // tend looks after one role. It drops leases that others have taken, gives back
 // those above the fair share, and takes free ones up to it. A refusal by one
 // server does not keep the process from the places on others. While this
-// process's own life is not confirmed it only drops.
-func (l *Leases) tend(ctx context.Context, r *role) error {
-	state, err := l.lookAtAll(ctx, r)
-	errs := []error{err}
+// process's own life is not confirmed it only drops. Of places that are not known (nil
+// in state) it gives back none: nobody else could take them.
+func (l *Leases) tend(ctx context.Context, r *role, state []*seen) error {
+	var errs []error
 	var free []int
 	holds := make(map[string]int)
 	orphans := 0
@@ -329,7 +322,7 @@ func (l *Leases) tend(ctx context.Context, r *role) error {
 		held := r.held[i]
 		l.mu.Unlock()
 		if s == nil {
-			continue // its server does not answer
+			continue // it is not known
 		}
 		switch {
 		case s.foreign:
@@ -366,8 +359,10 @@ func (l *Leases) tend(ctx context.Context, r *role) error {
 		return errors.Join(errs...)
 	}
 	if len(mine) > want {
-		errs = append(errs, each(mine[want:], func(i int) error { return l.giveBack(ctx, r, i) }))
-		mine = mine[:want]
+		known := slices.DeleteFunc(slices.Clone(mine), func(i int) bool { return state[i] == nil })
+		back := known[max(0, len(known)-(len(mine)-want)):]
+		errs = append(errs, each(back, func(i int) error { return l.giveBack(ctx, r, i) }))
+		mine = mine[:len(mine)-len(back)]
 	}
 	if len(free) > 0 && settled {
 		// Not everybody begins at the same place, or all but one lose the race.
@@ -377,6 +372,15 @@ func (l *Leases) tend(ctx context.Context, r *role) error {
 		errs = append(errs, l.take(ctx, r, free[:room], state), l.disown(ctx, r, free[room:], state))
 	}
 	return errors.Join(errs...)
+}
+
+// all returns the indexes of a role's places.
+func (r *role) all() []int {
+	all := make([]int, len(r.places))
+	for i := range all {
+		all[i] = i
+	}
+	return all
 }
 
 // mayTake reports whether a lease has no living holder that knows that it has it.
@@ -416,73 +420,6 @@ func fairShare(places int, living []string, holds map[string]int, self string, l
 	return each
 }
 
-// Bounds of a look at all leases of a role.
-const (
-	parallelCalls = 16
-	lookTimeout   = time.Second
-)
-
-// lookAtAll reads all leases of a role, those on one server in one call. nil
-// stands for the lease of a server that does not answer.
-func (l *Leases) lookAtAll(ctx context.Context, r *role) ([]*seen, error) {
-	state := make([]*seen, len(r.places))
-	errs := make([]error, len(r.places))
-	servers := make(map[*Redis][]int)
-	for i, p := range r.places {
-		servers[p.redis] = append(servers[p.redis], i)
-	}
-	var group errgroup.Group
-	group.SetLimit(parallelCalls)
-	for redis, places := range servers {
-		group.Go(func() error {
-			ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-			defer cancel()
-			calls := make([]rueidis.Completed, len(places))
-			for n, i := range places {
-				calls[n] = redis.client.B().Hmget().Key(r.places[i].key).Field("owner", "token").Build()
-			}
-			for n, answer := range redis.client.DoMulti(ctx, calls...) {
-				i := places[n]
-				state[i], errs[i] = r.places[i].seen(ctx, answer)
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // the errors are in errs
-	return state, joinOnce(errs)
-}
-
-// joinOnce is errors.Join that says the same once: when a server is away, all
-// of its leases have the same to say.
-func joinOnce(errs []error) error {
-	said := make(map[string]bool)
-	return errors.Join(slices.DeleteFunc(errs, func(err error) bool {
-		if err == nil || said[err.Error()] {
-			return true
-		}
-		said[err.Error()] = true
-		return false
-	})...)
-}
-
-// seen is a lease as it stood when Redis answered.
-func (p *place) seen(ctx context.Context, answer rueidis.RedisResult) (*seen, error) {
-	v, err := answer.ToArray()
-	if err != nil {
-		return nil, p.redis.wrap("read a lease", err)
-	}
-	owner, _ := v[0].ToString() // nil: none
-	token, _ := v[1].ToString()
-	if p.list == nil {
-		return &seen{owner: owner, token: token}, nil
-	}
-	err = p.list.checkOwner(ctx)
-	if err != nil && !errors.Is(err, errForeign) {
-		return nil, err
-	}
-	return &seen{owner, token, err != nil}, err
-}
-
 // take claims places: a number from SQL first, then the token in Redis.
 func (l *Leases) take(ctx context.Context, r *role, places []int, state []*seen) error {
 	byName := make(map[string][]int)
@@ -510,19 +447,16 @@ func (l *Leases) take(ctx context.Context, r *role, places []int, state []*seen)
 	return errors.Join(errs...)
 }
 
-// each does something for some places, several at once: so a Redis that syncs its
-// disk for each write does it once for many.
+// each does something for some places, all at once: so a Redis that syncs its disk for
+// each write does it once for many, and those of a server that hangs take no turn from
+// others. There are as many goroutines as places.
 func each(places []int, do func(i int) error) error {
 	errs := make([]error, len(places))
-	var group errgroup.Group
-	group.SetLimit(parallelCalls)
+	var group sync.WaitGroup
 	for n, i := range places {
-		group.Go(func() error {
-			errs[n] = do(i)
-			return nil
-		})
+		group.Go(func() { errs[n] = do(i) })
 	}
-	_ = group.Wait() // the errors are in errs
+	group.Wait()
 	return joinOnce(errs)
 }
 

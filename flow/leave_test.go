@@ -151,8 +151,8 @@ func TestOwedLeasesAreGivenBack(t *testing.T) {
 			if err := again(l, t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			state, err := l.lookAtAll(t.Context(), l.roles[0])
-			for i, s := range state {
+			state, err := l.look(t.Context(), l.roles)
+			for i, s := range state[l.roles[0]] {
 				if s == nil || s.owner != "" {
 					t.Errorf("place %d stands in the name of %+v, want none: %v", i, s, err)
 				}

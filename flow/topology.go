@@ -17,8 +17,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// probeTimeout bounds the question to one server what it is.
-const probeTimeout = 2 * time.Second
+const (
+	// probeTimeout bounds the question to one server what it is.
+	probeTimeout = 2 * time.Second
+
+	// parallelCalls bounds how many servers are asked at once.
+	parallelCalls = 16
+)
 
 // errPassing is of a state of servers that may pass without a change of the
 // configuration: a start waits for it.

@@ -2,7 +2,6 @@ package flow
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -35,19 +34,17 @@ func (l *Leases) Watch(ctx context.Context) (Watched, error) {
 		return Watched{}, err
 	}
 	w := Watched{Live: len(alive)}
-	var errs []error
+	state, err := l.look(ctx, l.roles)
 	for _, r := range l.roles {
-		state, err := l.lookAtAll(ctx, r)
-		errs = append(errs, err)
 		role := WatchedRole{Name: r.name, Places: len(r.places)}
-		for i, s := range state {
+		for i, s := range state[r] {
 			if s != nil && (s.token == "" || !alive[s.owner]) {
 				role.Free = append(role.Free, r.places[i].String())
 			}
 		}
 		w.Roles = append(w.Roles, role)
 	}
-	return w, errors.Join(errs...)
+	return w, err
 }
 
 // watchBeats returns the processes that live.
