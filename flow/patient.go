@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -82,7 +83,7 @@ func (p *patient) DoMulti(ctx context.Context, commands ...rueidis.Completed) []
 	for i := range commands {
 		commands[i] = commands[i].Pin()
 	}
-	answers := p.Client.DoMulti(ctx, commands...)
+	answers := p.bySlot(ctx, commands)
 	for again := newPatience(); ; {
 		refused := repeatable(commands, answers)
 		if len(refused) == 0 || !again.pause(ctx) {
@@ -92,10 +93,41 @@ func (p *patient) DoMulti(ctx context.Context, commands ...rueidis.Completed) []
 		for n, i := range refused {
 			some[n] = commands[i]
 		}
-		for n, answer := range p.Client.DoMulti(ctx, some...) {
+		for n, answer := range p.bySlot(ctx, some) {
 			answers[refused[n]] = answer
 		}
 	}
+}
+
+// bySlot is DoMulti of the client, also while a slot of the cluster has no server. Then
+// the client sends none of the commands, whatever slots the others are of (ErrNoSlot).
+// Those of each slot are sent by themselves then, side by side.
+func (p *patient) bySlot(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
+	answers := p.Client.DoMulti(ctx, commands...)
+	if len(answers) == 0 || !errors.Is(answers[0].Error(), rueidis.ErrNoSlot) {
+		return answers // an error of this kind is that of all
+	}
+	slots := make(map[uint16][]int)
+	for i := range commands {
+		slots[commands[i].Slot()] = append(slots[commands[i].Slot()], i)
+	}
+	if len(slots) == 1 {
+		return answers
+	}
+	var group sync.WaitGroup
+	for _, of := range slots {
+		group.Go(func() {
+			some := make([]rueidis.Completed, len(of))
+			for n, i := range of {
+				some[n] = commands[i]
+			}
+			for n, answer := range p.Client.DoMulti(ctx, some...) {
+				answers[of[n]] = answer
+			}
+		})
+	}
+	group.Wait()
+	return answers
 }
 
 // repeatable returns which commands of a pipeline may be repeated.

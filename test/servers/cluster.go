@@ -289,6 +289,16 @@ func (c *RedisCluster) EndMove(slot int, from, to *Redis) error {
 	return nil
 }
 
+// DropSlot takes a slot away from its master, and gives it to no other.
+func (c *RedisCluster) DropSlot(slot int) error {
+	for _, node := range append([]*Redis{c.MasterOf(slot)}, c.Nodes...) { // its master claims it no more, when others forget that
+		if _, err := say(node, fmt.Sprintf("CLUSTER DELSLOTS %d", slot)); err != nil && !strings.Contains(err.Error(), "unassigned") {
+			return err
+		}
+	}
+	return nil
+}
+
 func moveKeys(from, to *Redis, keys []string) error {
 	for _, key := range keys {
 		if _, err := say(from, fmt.Sprintf("MIGRATE 127.0.0.1 %d %q 0 5000", to.port, key)); err != nil {
