@@ -80,8 +80,9 @@ func (e *core) openSending(partitions []flow.Partition) error {
 // room returns what bounds the mail that waits.
 func (e *core) room(lanes []*flow.Lanes) *spool.Room {
 	all, key := WaitingBounds(e.config)
+	owing := &flow.Owing{Lanes: lanes} // a Room reads once at a time
 	return &spool.Room{All: all, Key: key, Clock: e.clock, Log: e.log, Read: func(ctx context.Context) (map[string]mail.Load, error) {
-		return flow.Owed(ctx, lanes, e.clock.Now().UnixMilli())
+		return owing.Read(ctx, e.clock.Now().UnixMilli())
 	}}
 }
 

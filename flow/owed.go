@@ -26,51 +26,58 @@ func (l *Lanes) Owe(accounts map[string]mail.Load) []Operation {
 	return all
 }
 
-// Owed returns the number of pending sends in some lanes of one Redis, by the
-// key that handed them in. Accounts whose day is long past are left out, and
-// dropped.
+// Owing reads how much waits in some lanes of one Redis, by the key that handed it in. In
+// a cluster a lane may be away alone: then it counts as at the last read, for what comes
+// to the others must not fill a bound while they are emptied. Read may be called by one
+// caller at a time.
+type Owing struct {
+	Lanes []*Lanes
+	known []map[string]mail.Load // by lane, as it was read last; nil: it never was
+}
+
+// Owed is Read of lanes of which nothing is known yet.
 func Owed(ctx context.Context, lanes []*Lanes, nowMillis int64) (map[string]mail.Load, error) {
-	if len(lanes) == 0 {
+	return (&Owing{Lanes: lanes}).Read(ctx, nowMillis)
+}
+
+// Read returns the pending sends by key. Accounts whose day is long past are left out,
+// and dropped. It fails if no lane can be read, or one that never could.
+func (o *Owing) Read(ctx context.Context, nowMillis int64) (map[string]mail.Load, error) {
+	if len(o.Lanes) == 0 {
 		return nil, nil
+	}
+	if o.known == nil {
+		o.known = make([]map[string]mail.Load, len(o.Lanes))
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	const verb = "read what waits of each key"
-	redis := lanes[0].log.redis
+	redis := o.Lanes[0].log.redis
 	c := redis.client
-	reads := make(rueidis.Commands, len(lanes))
-	for i, l := range lanes {
+	reads := make(rueidis.Commands, len(o.Lanes))
+	for i, l := range o.Lanes {
 		reads[i] = c.B().Hgetall().Key(l.log.partition.owedKey()).Build()
 	}
 	owed := make(map[string]mail.Load)
 	var drops rueidis.Commands
+	unread := 0
 	for i, answer := range c.DoMulti(ctx, reads...) {
 		fields, err := answer.AsStrMap()
 		if err != nil {
-			return nil, redis.wrap(verb, err)
+			if unread++; unread == len(o.Lanes) || o.known[i] == nil {
+				return nil, redis.wrap("read what waits of each key", err)
+			}
+		} else {
+			var old []string
+			if o.known[i], old, err = loadsOf(fields, nowMillis); err != nil {
+				return nil, err
+			}
+			if len(old) > 0 {
+				drops = append(drops, c.B().Hdel().Key(o.Lanes[i].log.partition.owedKey()).Field(old[:min(len(old), maxCommandWords)]...).Build())
+			}
 		}
-		var old []string
-		for field, text := range fields {
-			account, bytes := strings.CutPrefix(field, owedBytes)
-			key, dropped := mail.ParseAccount(account, nowMillis)
-			if dropped {
-				old = append(old, field)
-				continue
-			}
-			n, err := strconv.ParseInt(text, 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("%s: field %.80q is %.80q: %w", verb, field, text, err)
-			}
-			load := owed[key]
-			if bytes {
-				load.Bytes += n
-			} else {
-				load.Sends += n
-			}
+		for key, load := range o.known[i] {
+			load.Add(owed[key])
 			owed[key] = load
-		}
-		if len(old) > 0 {
-			drops = append(drops, c.B().Hdel().Key(lanes[i].log.partition.owedKey()).Field(old[:min(len(old), maxCommandWords)]...).Build())
 		}
 	}
 	for _, answer := range c.DoMulti(ctx, drops...) {
@@ -79,4 +86,29 @@ func Owed(ctx context.Context, lanes []*Lanes, nowMillis int64) (map[string]mail
 		}
 	}
 	return owed, nil
+}
+
+// loadsOf reads what a lane has of each key, and which fields are long past.
+func loadsOf(fields map[string]string, nowMillis int64) (loads map[string]mail.Load, old []string, err error) {
+	loads = make(map[string]mail.Load)
+	for field, text := range fields {
+		account, bytes := strings.CutPrefix(field, owedBytes)
+		key, dropped := mail.ParseAccount(account, nowMillis)
+		if dropped {
+			old = append(old, field)
+			continue
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read what waits of each key: field %.80q is %.80q: %w", field, text, err)
+		}
+		load := loads[key]
+		if bytes {
+			load.Bytes += n
+		} else {
+			load.Sends += n
+		}
+		loads[key] = load
+	}
+	return loads, old, nil
 }

@@ -2,11 +2,15 @@ package flow
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/test/servers"
 )
 
@@ -30,6 +34,22 @@ func TestASlotWithoutAServerHidesNoOther(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	owing, today := &Owing{}, fmt.Sprint("key|", time.Now().UnixMilli()/(24*60*60*1000))
+	for i, l := range logs {
+		owing.Lanes = append(owing.Lanes, l.Lanes())
+		do(t, r, "HSET", l.partition.owedKey(), today, strconv.Itoa(1+i%2))
+	}
+	owed := func() mail.Load {
+		got, err := owing.Read(t.Context(), time.Now().UnixMilli())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got["key"]
+	}
+	if got := owed(); got != (mail.Load{Sends: 6}) {
+		t.Errorf("%+v are pending, want 6", got)
+	}
+	do(t, r, "HINCRBY", logs[2].partition.owedKey(), today, "1")
 	slot, err := c.SlotOf(logs[1].partition.logKey())
 	if err != nil {
 		t.Fatal(err)
@@ -41,6 +61,9 @@ func TestASlotWithoutAServerHidesNoOther(t *testing.T) {
 		_, err := logs[1].Entries(t.Context())
 		return errors.Is(err, rueidis.ErrNoSlot)
 	})
+	if got := owed(); got != (mail.Load{Sends: 7}) {
+		t.Errorf("%+v are pending, want 7: what cannot be read counts as before", got)
+	}
 	for i, s := range LogStates(t.Context(), logs) {
 		if want := i != 1; s.Known != want || (s.Last != sluice.Position{}) != want {
 			t.Errorf("partition %d: %+v, want it known: %v", i, s, want)
