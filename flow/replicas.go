@@ -13,7 +13,8 @@ import (
 var ErrReplicas = errors.New("too few replicas of redis have received it in time")
 
 // Replicas is how many replicas of a master must have received what a Writer has written
-// before its caller is told so. The zero value waits for none.
+// before its caller is told so, and what a forwarder has before it forgets it. The zero value
+// waits for none.
 type Replicas struct {
 	Least  int
 	Within time.Duration
@@ -51,6 +52,24 @@ func (n Replicas) await(ctx context.Context, logs []*Log, on string) error {
 			return fmt.Errorf("wait for %d replicas: %w: %w", n.Least, ErrReplicas, r.wrap("ask", err))
 		}
 	}
+}
+
+// From returns a wait for what a log has been given by the time of the wait, by whatever
+// way: it returns when replicas have received that. ErrReplicas: too few have, or the Redis
+// has become another one since From.
+func (n Replicas) From(ctx context.Context, l *Log) (wait func(context.Context) error, err error) {
+	if n.Least <= 0 {
+		return func(context.Context) error { return nil }, nil
+	}
+	logs := []*Log{l}
+	on := l.redis.floors.server(logs)
+	if on == "" { // this process has not written to it yet
+		if err := l.redis.raiseFor(ctx, logs, on); err != nil {
+			return nil, err
+		}
+		on = l.redis.floors.server(logs)
+	}
+	return func(ctx context.Context) error { return n.await(ctx, logs, on) }, nil
 }
 
 func (n Replicas) ask(ctx context.Context, l *Log, on string) (have int64, err error) {

@@ -45,6 +45,9 @@ type StoreFollower struct {
 
 	turn int // of the partitions whose facts go
 
+	// Replicas must have what is forwarded before it is forgotten here.
+	Replicas flow.Replicas
+
 	Clock sluice.Clock
 	Log   *slog.Logger
 	Stats *Stats

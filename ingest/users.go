@@ -251,22 +251,26 @@ const (
 // repeated after a crash or by two processes at once. Ids only rise, so a row
 // with a seq that the log has passed was appended before.
 //
+// Where replicas are waited for (wait_replicas), a row stays until they have it: it stands
+// for what a caller was told is durable.
+//
 // In a cluster one log may be out of order while all others are well. Its rows wait, and
 // those for others do not, up to forwardRows of them.
 type forwarder struct {
-	logs  []*flow.Log
-	users user.Store
-	clock sluice.Clock
-	wake  chan []int    // partitions that have rows
-	ended chan struct{} // closed when run has ended: nobody reads wake any more
-	late  map[int]int64 // of run: until when, in ms, a partition may have rows that wait
-	log   *slog.Logger
+	logs     []*flow.Log
+	replicas flow.Replicas
+	users    user.Store
+	clock    sluice.Clock
+	wake     chan []int    // partitions that have rows
+	ended    chan struct{} // closed when run has ended: nobody reads wake any more
+	late     map[int]int64 // of run: until when, in ms, a partition may have rows that wait
+	log      *slog.Logger
 
 	rests map[int]time.Time // of run: until when no log is written that could not be
 }
 
 func newForwarder(s *StoreFollower) *forwarder {
-	return &forwarder{logs: s.Logs, users: s.Users, clock: s.Clock, wake: make(chan []int, 1), ended: make(chan struct{}), late: make(map[int]int64), log: s.Log, rests: make(map[int]time.Time)}
+	return &forwarder{logs: s.Logs, replicas: s.Replicas, users: s.Users, clock: s.Clock, wake: make(chan []int, 1), ended: make(chan struct{}), late: make(map[int]int64), log: s.Log, rests: make(map[int]time.Time)}
 }
 
 // tell says that partitions have rows. It waits while the forwarder is two
@@ -368,7 +372,7 @@ func (f *forwarder) forward(ctx context.Context, from, to int, rows []user.Forwa
 			return false, nil
 		}
 		var cancel context.CancelFunc
-		calls, cancel = context.WithTimeout(ctx, triedFor)
+		calls, cancel = context.WithTimeout(ctx, triedFor+f.replicas.Within)
 		defer cancel()
 	}
 	err = f.append(calls, from, to, rows)
@@ -395,6 +399,10 @@ func (f *forwarder) append(ctx context.Context, from, to int, rows []user.Forwar
 		return fmt.Errorf("there is no partition %d", to)
 	}
 	source := forwardSource(from)
+	received, err := f.replicas.From(ctx, f.logs[to])
+	if err != nil {
+		return &flow.PartitionError{Partition: to, Err: err}
+	}
 	seq, err := f.logs[to].Seq(ctx, source)
 	if err != nil {
 		return &flow.PartitionError{Partition: to, Err: err}
@@ -421,6 +429,9 @@ func (f *forwarder) append(ctx context.Context, from, to int, rows []user.Forwar
 			return &flow.PartitionError{Partition: to, Err: err}
 		}
 		seq = next
+	}
+	if err := received(ctx); err != nil { // also of what an earlier try has written
+		return &flow.PartitionError{Partition: to, Err: err}
 	}
 	return nil
 }
