@@ -94,7 +94,7 @@ func (a *Applied) forwarded(ctx context.Context, partition int) (ever bool, err 
 		return false, nil
 	}
 	return true, a.poll(ctx, func() (bool, error) {
-		first, err := a.Users.Forwards(ctx, partition, 0, 1)
+		first, err := a.Users.Forwards(ctx, user.ForwardQuery{From: partition, To: user.AnyPartition}, 1)
 		return len(first) == 0 || first[0].ID > last, err
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
 	"sluice/flow"
 	"sluice/test/servers"
 )
@@ -37,10 +36,9 @@ func TestABrokenPartitionKeepsNoOtherWaiting(t *testing.T) {
 	to := c.Nodes[slices.IndexFunc(c.Nodes[:3], func(n *servers.Redis) bool { return n != from })]
 	b.must(c.BeginMove(slot, from, to))
 
-	for id, to := range []int{0, 2, 0, 3} { // what partition 1 has for others
-		items := sluice.AppendEvent(nil, &sluice.Event{Kind: sluice.KindCustom, TimeMillis: 1700000000000, Name: "forwarded"})
-		_, err := b.db.ExecContext(b.Context(), "INSERT INTO forwards (part, id, to_part, items) VALUES (1, ?, ?, ?)", id+1, to, items)
-		b.must(err)
+	const ahead = 600                                         // more than are forwarded at once
+	for id, to := range append(make([]int, ahead), 2, 0, 3) { // what partition 1 has for others
+		b.forwarded(id+1, to)
 	}
 	e = start(b, s)
 	for p := 1; p < testPartitions; p++ {
@@ -54,10 +52,10 @@ func TestABrokenPartitionKeepsNoOtherWaiting(t *testing.T) {
 
 	b.must(c.EndMove(slot, from, to))
 	e.write(0, "two", named("2"))
-	b.awaitSum("events", 2*testPartitions+4)
+	b.awaitSum("events", 2*testPartitions+ahead+3)
 	b.eventually("the store is well", func() bool { return e.failing("store") == "" })
 	e.stop()
-	b.checkCounts("events", 2*testPartitions+4, 0)
+	b.checkCounts("events", 2*testPartitions+ahead+3, 0)
 	if left := b.count("forwards"); left != 0 {
 		t.Errorf("%d forwards are left", left)
 	}

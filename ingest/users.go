@@ -238,10 +238,12 @@ const (
 	lateMillis = mail.ClicksWindowMillis
 	lateEvery  = time.Second
 
-	// restsFor is for how long nothing is forwarded to a log that could not be written,
-	// and triedFor how long a call may then take: the store waits for its forwarder.
-	restsFor = 5 * time.Second
-	triedFor = 500 * time.Millisecond
+	// restsFor is for how long nothing is forwarded to a log that could not be written.
+	// writtenFor is how long it may take to write one that could be, and triedFor one
+	// that has rested: the store waits for its forwarder.
+	restsFor   = 5 * time.Second
+	writtenFor = 3 * time.Second
+	triedFor   = 500 * time.Millisecond
 )
 
 // forwarder brings what the store has for the logs of other partitions there.
@@ -255,7 +257,9 @@ const (
 // for what a caller was told is durable.
 //
 // In a cluster one log may be out of order while all others are well. Its rows wait, and
-// those for others do not, up to forwardRows of them.
+// those for others do not. They are written side by side, and read on behind the rows
+// that wait, however many these are. Rows of a log that wait go first to it: its seq would
+// pass over those with lower ids.
 type forwarder struct {
 	logs     []*flow.Log
 	replicas flow.Replicas
@@ -266,11 +270,18 @@ type forwarder struct {
 	late     map[int]int64 // of run: until when, in ms, a partition may have rows that wait
 	log      *slog.Logger
 
-	rests map[int]time.Time // of run: until when no log is written that could not be
+	// Of run: until when no log is written that could not be, for which logs a partition
+	// has rows that wait, and up to which id it has no others.
+	rests  map[int]time.Time
+	waits  map[int]map[int]bool
+	passed map[int]int64
 }
 
 func newForwarder(s *StoreFollower) *forwarder {
-	return &forwarder{logs: s.Logs, replicas: s.Replicas, users: s.Users, clock: s.Clock, wake: make(chan []int, 1), ended: make(chan struct{}), late: make(map[int]int64), log: s.Log, rests: make(map[int]time.Time)}
+	return &forwarder{
+		logs: s.Logs, replicas: s.Replicas, users: s.Users, clock: s.Clock, wake: make(chan []int, 1), ended: make(chan struct{}), late: make(map[int]int64), log: s.Log,
+		rests: make(map[int]time.Time), waits: make(map[int]map[int]bool), passed: make(map[int]int64),
+	}
 }
 
 // tell says that partitions have rows. It waits while the forwarder is two
@@ -333,71 +344,127 @@ func (f *forwarder) run(ctx context.Context, partitions []int) error {
 // judged (store/sqlstore/reactions.go), which leave when they are lateMillis old; or to
 // a log that could not be written.
 func (f *forwarder) lates(now int64) []int {
-	maps.DeleteFunc(f.late, func(_ int, until int64) bool { return until < now })
+	maps.DeleteFunc(f.late, func(p int, until int64) bool { return until < now && len(f.waits[p]) == 0 })
 	return slices.Sorted(maps.Keys(f.late))
 }
 
+// drain forwards what a partition has: what has waited for a log, then the rows behind.
 func (f *forwarder) drain(ctx context.Context, partition int, ownBefore int64) error {
-	for {
-		rows, err := f.users.Forwards(ctx, partition, ownBefore, forwardRows)
+	if err := f.drainWaiting(ctx, partition, ownBefore); err != nil {
+		return err
+	}
+	for after := f.passed[partition]; ; {
+		rows, err := f.users.Forwards(ctx, user.ForwardQuery{From: partition, To: user.AnyPartition, After: after, OwnBefore: ownBefore}, forwardRows)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
 		to := make(map[int][]user.Forward)
 		for _, r := range rows {
-			to[r.To] = append(to[r.To], r)
+			if !f.waits[partition][r.To] {
+				to[r.To] = append(to[r.To], r)
+			}
 		}
-		some := false
-		for _, p := range slices.Sorted(maps.Keys(to)) {
-			arrived, err := f.forward(ctx, partition, p, to[p])
+		if err := f.forward(ctx, partition, to); err != nil {
+			return err
+		}
+		after = rows[len(rows)-1].ID
+		// Of later rows to the partition itself some are not asked for yet.
+		f.passed[partition] = max(f.passed[partition], min(after, user.ForwardsBefore(ownBefore)-1))
+	}
+}
+
+// drainWaiting forwards what has waited for logs whose rest is over.
+func (f *forwarder) drainWaiting(ctx context.Context, partition int, ownBefore int64) error {
+	for {
+		to := make(map[int][]user.Forward)
+		for p := range f.waits[partition] {
+			if f.clock.Now().Before(f.rests[p]) {
+				continue
+			}
+			rows, err := f.users.Forwards(ctx, user.ForwardQuery{From: partition, To: p, OwnBefore: ownBefore}, forwardRows)
 			if err != nil {
 				return err
 			}
-			some = some || arrived
+			if len(rows) == 0 {
+				delete(f.waits[partition], p)
+				continue
+			}
+			to[p] = rows
 		}
-		if !some {
+		if len(to) == 0 {
 			return nil
 		}
+		if err := f.forward(ctx, partition, to); err != nil {
+			return err
+		}
 	}
 }
 
-// forward appends rows to one log and removes them, or leaves them for later if that log
+// forward appends rows to their logs, side by side, and removes them. Those of a log that
+// cannot be written wait for it.
+func (f *forwarder) forward(ctx context.Context, from int, rows map[int][]user.Forward) error {
+	failed := make([]error, len(f.logs))
+	var group sync.WaitGroup // a goroutine a log
+	for to := range rows {
+		if to >= len(f.logs) {
+			return fmt.Errorf("there is no partition %d", to)
+		}
+		if _, rested := f.rests[to]; f.clock.Now().Before(f.rests[to]) {
+			failed[to] = &flow.PartitionError{Partition: to, Err: errRests}
+		} else {
+			group.Go(func() { failed[to] = f.append(ctx, from, to, rows[to], rested) })
+		}
+	}
+	group.Wait()
+	for _, to := range slices.Sorted(maps.Keys(rows)) {
+		err := failed[to]
+		if stuck, ok := errors.AsType[*flow.PartitionError](err); ok && ctx.Err() == nil {
+			f.wait(from, to, stuck)
+			continue
+		}
+		if err == nil {
+			delete(f.rests, to)
+			err = faults.Hit("forwarded")
+		}
+		if err == nil {
+			err = f.users.Forwarded(ctx, from, to, rows[to][len(rows[to])-1].ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errRests is of a log that is not tried now.
+var errRests = errors.New("it could not be written a moment ago")
+
+// wait notes that rows wait for a log.
+func (f *forwarder) wait(from, to int, stuck error) {
+	if f.waits[from] == nil {
+		f.waits[from] = make(map[int]bool)
+	}
+	f.waits[from][to] = true
+	now := f.clock.Now()
+	f.late[from] = max(f.late[from], now.UnixMilli())
+	if errors.Is(stuck, errRests) {
+		return
+	}
+	if _, known := f.rests[to]; !known {
+		f.log.Warn("nothing can be forwarded to a partition: what is for it waits in the database", "partition", to, "error", stuck)
+	}
+	f.rests[to] = now.Add(restsFor + f.replicas.Within)
+}
+
+// append appends rows to one log, which has rested or not. A PartitionError: that log
 // cannot be written.
-func (f *forwarder) forward(ctx context.Context, from, to int, rows []user.Forward) (arrived bool, err error) {
-	now, calls := f.clock.Now(), ctx
-	until, rests := f.rests[to]
-	if rests {
-		f.late[from] = max(f.late[from], now.Add(restsFor).UnixMilli())
-		if now.Before(until) {
-			return false, nil
-		}
-		var cancel context.CancelFunc
-		calls, cancel = context.WithTimeout(ctx, triedFor+f.replicas.Within)
-		defer cancel()
+func (f *forwarder) append(ctx context.Context, from, to int, rows []user.Forward, rested bool) error {
+	within := writtenFor
+	if rested {
+		within = triedFor
 	}
-	err = f.append(calls, from, to, rows)
-	if stuck, ok := errors.AsType[*flow.PartitionError](err); ok && ctx.Err() == nil {
-		f.rests[to], f.late[from] = now.Add(restsFor), max(f.late[from], now.Add(2*restsFor).UnixMilli())
-		if !rests {
-			f.log.Warn("nothing can be forwarded to a partition: what is for it waits in the database", "partition", to, "error", stuck)
-		}
-		return false, nil
-	}
-	if err == nil {
-		delete(f.rests, to)
-		err = faults.Hit("forwarded")
-	}
-	if err == nil {
-		err = f.users.Forwarded(ctx, from, to, rows[len(rows)-1].ID)
-	}
-	return err == nil, err
-}
-
-// append appends rows to one log. A PartitionError: that log cannot be written.
-func (f *forwarder) append(ctx context.Context, from, to int, rows []user.Forward) error {
-	if to >= len(f.logs) {
-		return fmt.Errorf("there is no partition %d", to)
-	}
+	ctx, cancel := context.WithTimeout(ctx, within+f.replicas.Within)
+	defer cancel()
 	source := forwardSource(from)
 	received, err := f.replicas.From(ctx, f.logs[to])
 	if err != nil {

@@ -365,6 +365,17 @@ func NextForward(last, nowMillis int64) int64 { return max(last+1, nowMillis<<fo
 
 const forwardBits = 10
 
+// ForwardQuery says which items on their way are asked for.
+type ForwardQuery struct {
+	From      int
+	To        int   // AnyPartition: whatever their partition is
+	After     int64 // those with higher ids
+	OwnBefore int64 // in ms: of those to From itself such that were written before
+}
+
+// AnyPartition, as ForwardQuery.To, asks for items to all partitions.
+const AnyPartition = -1
+
 // ForwardsBefore is a number that all forwards have a lesser one of which were written
 // before a time, and of later ones none.
 func ForwardsBefore(millis int64) int64 { return max(0, millis) << forwardBits }
@@ -453,10 +464,9 @@ type Store interface {
 	// were merged into another, are left out. f must be quick, as the database waits for it.
 	ProfilesOf(ctx context.Context, partition int, numbers []int64, f func(number int64, profile string) bool) error
 
-	// Forwards returns at most limit of a partition's items on their way, in the
-	// order of their ids; of those to itself such that were written before a time in
-	// ms. Forwarded removes those up to an id to a partition.
-	Forwards(ctx context.Context, from int, ownBefore int64, limit int) ([]Forward, error)
+	// Forwards returns at most limit items on their way, in the order of their ids.
+	// Forwarded removes those up to an id to a partition.
+	Forwards(ctx context.Context, q ForwardQuery, limit int) ([]Forward, error)
 	Forwarded(ctx context.Context, from, to int, id int64) error
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"sluice/user"
@@ -314,12 +315,16 @@ func (s *Store) ProfilesOf(ctx context.Context, partition int, numbers []int64, 
 }
 
 // Forwards implements user.Store.
-func (s *Store) Forwards(ctx context.Context, from int, ownBefore int64, limit int) ([]user.Forward, error) {
+func (s *Store) Forwards(ctx context.Context, q user.ForwardQuery, limit int) ([]user.Forward, error) {
+	least, most := q.To, q.To
+	if q.To == user.AnyPartition {
+		least, most = 0, math.MaxInt32
+	}
 	all, err := list(ctx, s.d, s.reads, func(scan scanner, f *user.Forward) error {
-		f.From = from
+		f.From = q.From
 		return scan(&f.ID, &f.To, &f.Items)
-	}, rawQuery(s.d, "forward_list"), from, user.ForwardsBefore(ownBefore), limit)
-	return all, s.failed(err, "read forwards from partition %d in", from)
+	}, rawQuery(s.d, "forward_list"), q.From, q.After, user.ForwardsBefore(q.OwnBefore), least, most, limit)
+	return all, s.failed(err, "read forwards from partition %d in", q.From)
 }
 
 // Forwarded implements user.Store.

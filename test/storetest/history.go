@@ -138,7 +138,7 @@ func testMailFacts(t *testing.T, f *fixture) {
 	last := int64(1) << 62
 	for i, above := range []map[int]int64{{6: last}, nil} {
 		m.react(t, store.Effect{Reactions: []mail.Reaction{reaction(2, true, placeOf(6, 2+i)), reaction(2, true, placeOf(6, 4+i))}, Forwarded: above})
-		rows, err := m.store.(user.Store).Forwards(m.ctx, 6, 0, 100)
+		rows, err := m.store.(user.Store).Forwards(m.ctx, user.ForwardQuery{From: 6, To: user.AnyPartition}, 100)
 		must(t, err)
 		want(t, "forwards", len(rows), 2)
 		for _, r := range rows {
@@ -199,7 +199,7 @@ func testPeopleAndMachines(t *testing.T, f *fixture) {
 		return fmt.Sprintf(`3>3 event clicked %s","judged":true,"link":%d%s`, sends[n].ID(), link, first)
 	}
 	const isFirst = `,"first":true`
-	early3, err := m.store.(user.Store).Forwards(m.ctx, 3, 1, 100)
+	early3, err := m.store.(user.Store).Forwards(m.ctx, user.ForwardQuery{From: 3, To: user.AnyPartition, OwnBefore: 1}, 100)
 	must(t, err)
 	want(t, "clicks that are judged before their time", len(early3), 0)
 	m.wantForwards(t, own(0, 1, isFirst), own(1, 1, isFirst), own(1, 2, ""))
@@ -261,7 +261,7 @@ func (m *mailing) wantForwards(t *testing.T, want ...string) {
 	users := m.store.(user.Store)
 	var got []string
 	for part := range 8 {
-		rows, err := users.Forwards(m.ctx, part, sluice.MaxEventTimeMillis, 100)
+		rows, err := users.Forwards(m.ctx, user.ForwardQuery{From: part, To: user.AnyPartition, OwnBefore: sluice.MaxEventTimeMillis}, 100)
 		must(t, err)
 		last := int64(0)
 		for _, r := range rows {

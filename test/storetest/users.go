@@ -163,13 +163,23 @@ func testForwards(t *testing.T, f *fixture) {
 	store := f.users(t)
 	all := []user.Forward{{From: 1, To: 2, ID: 1, Items: []byte{0, 255, '\''}}, {From: 1, To: 3, ID: 2, Items: []byte("b")}, {From: 1, To: 2, ID: 3, Items: []byte("c")}}
 	f.change(t, &user.Changes{Forward: append(all, user.Forward{From: 4, To: 1, ID: 1, Items: []byte("d")})})
+	for _, some := range []struct {
+		to    int
+		after int64
+		want  []user.Forward
+	}{{2, 0, []user.Forward{all[0], all[2]}}, {2, 1, all[2:]}, {3, 0, all[1:2]}, {user.AnyPartition, 1, all[1:]}, {0, 0, nil}} {
+		got, err := store.Forwards(f.ctx, user.ForwardQuery{From: 1, To: some.to, After: some.after}, 10)
+		if err != nil || !reflect.DeepEqual(got, some.want) {
+			t.Errorf("to %d after %d: got %+v, %v, want %+v", some.to, some.after, got, err, some.want)
+		}
+	}
 	for _, step := range []struct {
 		to   int
 		id   int64
 		left []user.Forward
 	}{{0, 0, all}, {2, 1, all[1:]}, {2, 9, all[1:2]}, {3, 2, nil}} {
 		must(t, store.Forwarded(f.ctx, 1, step.to, step.id))
-		got, err := store.Forwards(f.ctx, 1, 0, 10)
+		got, err := store.Forwards(f.ctx, user.ForwardQuery{From: 1, To: user.AnyPartition}, 10)
 		if err != nil || !reflect.DeepEqual(got, step.left) {
 			t.Fatalf("got %+v, %v, want %+v", got, err, step.left)
 		}
