@@ -18,6 +18,7 @@ func journeyKinds() []kind {
 		{name: "journey-kill", journey: true, fits: several, strike: strikeJourneyKill},
 		{name: "journey-zombie", journey: true, fits: several, strike: strikeJourneyZombie},
 		{name: "journey-away", journey: true, fits: several, strike: strikeJourneyAway},
+		{name: "journey-accepted", journey: true, fits: several, strike: strikeJourneyAccepted},
 		{name: "journey-cut-off", journey: true, fits: several, strike: strikeCutOff},
 		{name: "journey-redis-back", journey: true, fits: several, losesRedis: true, strike: strikeJourneyRedisBack},
 		{name: "journey-emptied", journey: true, fits: several, losesRedis: true, strike: strikeJourneyEmptied},
