@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"database/sql/driver"
 	"strings"
@@ -107,6 +108,15 @@ func QueryReads(t *testing.T, s *Store, statement string) (result [][2]string) {
 		t.Fatal(err)
 	}
 	return result
+}
+
+// WaitForReads runs a query on a reading connection to its end.
+func WaitForReads(ctx context.Context, s *Store, statement string) error {
+	rows, err := s.reads.QueryContext(ctx, statement)
+	if err != nil {
+		return err
+	}
+	return eachRow(rows, func(scanner) error { return nil })
 }
 
 // MigrateTo brings an empty database to an earlier version of the schema.

@@ -99,9 +99,10 @@ func connectMySQL(rest string) (*mysql.Config, driver.Connector, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Second
 	}
-	// A server that vanished silently is given up, long before the kernel's
-	// quarter of an hour. So is one that has become read-only: by now another
-	// primary is at its address.
+	// A server that is there and says nothing, as one that is stopped, is given up. So
+	// is one that has become read-only: by now another primary is at its address. One
+	// whose machine has vanished is given up much sooner (dial.go).
+	cfg.DialFunc = dialServer
 	if cfg.ReadTimeout == 0 {
 		cfg.ReadTimeout = silenceTimeout
 	}

@@ -122,6 +122,7 @@ func postgresConfig(address string) (*pgx.ConnConfig, error) {
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "sluice"
 	}
+	cfg.DialFunc = dialServer
 	// One round trip a statement, and nothing kept on the server that an ALTER
 	// TABLE could make stale.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec

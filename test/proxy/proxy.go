@@ -54,7 +54,9 @@ type Proxy struct {
 // New starts a proxy to a server, such as ("unix", "/dir/redis.sock") or
 // ("tcp", "127.0.0.1:3306"). It listens on a free port of 127.0.0.1.
 func New(network, target string) (*Proxy, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	var config net.ListenConfig
+	config.SetMultipathTCP(false) // whose sockets take no filter (Vanish)
+	l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("start proxy to %s: %w", target, err)
 	}
