@@ -34,6 +34,7 @@ const (
 	CheckDatabaseVersion     Check = "database-version"
 	CheckDatabaseEncoding    Check = "database-encoding"
 	CheckDatabaseWritable    Check = "database-writable"
+	CheckDatabaseHosts       Check = "database-hosts"
 	CheckDatabaseSchema      Check = "database-schema"
 	CheckDatabaseRights      Check = "database-rights"
 	CheckDatabaseDurability  Check = "database-durability"

@@ -48,6 +48,7 @@ func (x *Examiner) mysql(ctx context.Context, e *doctor.Examination, rest string
 		return
 	}
 	e.Where, d.database = whereMySQL(cfg), cfg.DBName
+	mysqlHostsOf(ctx, e, connector)
 	db := sql.OpenDB(connector)
 	defer db.Close()
 	conn, err := db.Conn(ctx)

@@ -29,6 +29,7 @@ func (x *Examiner) postgres(ctx context.Context, e *doctor.Examination) {
 	}
 	d := &postgresDialect{}
 	e.Where = wherePostgres(cfg)
+	postgresHostsOf(ctx, e, cfg)
 	db := stdlib.OpenDB(*cfg)
 	defer db.Close()
 	conn, err := db.Conn(ctx)

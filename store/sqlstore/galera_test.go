@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/lib/doctor"
 	"sluice/mail"
 	"sluice/store"
 	"sluice/store/sqlstore"
@@ -48,8 +49,10 @@ func TestGalera(t *testing.T) {
 	seeEachOther(t, one, other)
 	signInBeside(t, one, other, open(g.Nodes[2].URL("sluice")))
 	must(t, other.Close())
+	wantHosts(t, "all nodes", g.URL("sluice"), doctor.SeverityOK)
 	moving := open(g.URL("sluice"))
 	moveOn(t, g, moving)
+	wantHosts(t, "two of three nodes", g.URL("sluice"), doctor.SeverityWarning)
 	comeBack(t, g, moving)
 	leaveAlone(t, g)
 }
