@@ -21,6 +21,10 @@ import (
 // gapEvery is how often is asked whether a gap has been accepted.
 const gapEvery = 2 * time.Second
 
+// tellWithin bounds the telling of a gap. It is told on the server that has the beats,
+// and the partitions of other servers do not wait for that one.
+const tellWithin = 2 * time.Second
+
 // accepted returns the gap that a session ended at if the operator has accepted
 // it, else nil.
 func (l *Lister) accepted(ctx context.Context, err error) *flow.GapError {
@@ -78,7 +82,7 @@ func (s *StoreFollower) numbersOver(ctx context.Context, log *flow.Log) (*user.C
 	}
 	recorded, err := log.RecordsEnd(ctx)
 	if err != nil {
-		return nil, err
+		return nil, &flow.PartitionError{Partition: partition, Err: err}
 	}
 	n := a.Numbers[partition]
 	n.User = max(n.User+user.NumberJump, recorded)
@@ -106,7 +110,13 @@ func (s *StoreFollower) withoutGaps(ctx context.Context, e *entered) error {
 			continue
 		}
 		if stands {
-			accepted, err := s.judge(ctx, log, gap)
+			accepted, err := s.judge(ctx, e, log, gap)
+			if part, is := errors.AsType[*flow.PartitionError](err); is {
+				if err := e.leave(p, part.Err); err != nil {
+					return err
+				}
+				continue
+			}
 			if err != nil {
 				return err
 			}
@@ -121,35 +131,29 @@ func (s *StoreFollower) withoutGaps(ctx context.Context, e *entered) error {
 	return nil
 }
 
-// judge moves the cursor over a gap that is accepted, and says so of any.
-func (s *StoreFollower) judge(ctx context.Context, log *flow.Log, gap *flow.GapError) (accepted bool, err error) {
+// judge moves the cursor over a gap that is accepted, and says so of any. A
+// *flow.PartitionError is about the server of this partition alone.
+func (s *StoreFollower) judge(ctx context.Context, e *entered, log *flow.Log, gap *flow.GapError) (accepted bool, err error) {
 	p := log.Partition()
 	lost := flow.Lost{Entries: gap.Passed, Known: true}
 	if gap.Passed == 0 {
 		if lost, err = log.Lost(ctx, gap.Cursor); err != nil {
-			return false, err
+			return false, &flow.PartitionError{Partition: p, Err: err}
 		}
 	}
-	accepted = s.AcceptGaps
-	if !accepted && s.Gaps != nil {
-		accepted, err = s.Gaps.Tell(ctx, &flow.Gap{What: gap.What, Cursor: gap.Cursor, Start: gap.Start, SinceMillis: s.Clock.Now().UnixMilli(), Lost: lost})
-		if err != nil {
-			return false, err
-		}
-	}
-	if !accepted {
+	if accepted = s.AcceptGaps || s.tellGap(ctx, e, gap, lost); !accepted {
 		s.Log.Error("partition stands still: something is missing", "partition", p, "lost", lost.String(), "error", gap)
 		return false, nil
 	}
 	s.Log.Error("gap accepted: what lay between is lost", "partition", p, "lost", lost.String(), "from", gap.Cursor.String(), "to", gap.Start.String())
 	if s.Queue != nil {
 		if err := s.Queue.GoneBack(ctx, p); err != nil {
-			return false, err
+			return false, &flow.PartitionError{Partition: p, Err: err}
 		}
 	}
 	lostTo, err := log.LostUpTo(ctx)
 	if err != nil {
-		return false, err
+		return false, &flow.PartitionError{Partition: p, Err: err}
 	}
 	moves := []store.Move{{Follower: StoreRole, Partition: p, From: gap.Cursor, To: gap.Start}}
 	before := s.lostUpTo[p]
@@ -166,20 +170,39 @@ func (s *StoreFollower) judge(ctx context.Context, log *flow.Log, gap *flow.GapE
 	if before.Before(lostTo) {
 		s.lostUpTo[p] = lostTo
 	}
-	if s.Gaps == nil {
-		return true, nil
+	if s.Gaps != nil {
+		if err := s.Gaps.Over(ctx, gap.What); err != nil {
+			s.Log.Warn("accepted gap stays in the list", "in", gap.What, "error", err)
+		}
 	}
-	return true, s.Gaps.Over(ctx, gap.What)
+	return true, nil
+}
+
+// tellGap records a gap for operators, and reports whether it is accepted. What cannot be
+// asked is not: the partition stands still, and the gap is told by a later session
+// (awaitAccepted). Once that has failed, a session tries no further one.
+func (s *StoreFollower) tellGap(ctx context.Context, e *entered, gap *flow.GapError, lost flow.Lost) bool {
+	if s.Gaps == nil || e.untold {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, tellWithin)
+	defer cancel()
+	accepted, err := s.Gaps.Tell(ctx, &flow.Gap{What: gap.What, Cursor: gap.Cursor, Start: gap.Start, SinceMillis: s.Clock.Now().UnixMilli(), Lost: lost})
+	if err != nil {
+		e.untold = true
+		s.Log.Warn("gap is not recorded for operators, and is again when redis answers", "in", gap.What, "error", err)
+	}
+	return accepted && err == nil
 }
 
 // awaitAccepted ends a session in which some logs stand still, when one of their
-// gaps is accepted.
-func (s *StoreFollower) awaitAccepted(ctx context.Context, stop func(), gaps []*flow.GapError) {
+// gaps is accepted, or can be told that was not.
+func (s *StoreFollower) awaitAccepted(ctx context.Context, stop func(), e *entered) {
 	for {
 		if sluice.Pause(ctx, sluice.Rest(time.Now(), gapEvery)) != nil {
 			return
 		}
-		if accepted, err := s.Gaps.Accepted(ctx, gaps); err == nil && accepted { // else it is asked again
+		if accepted, err := s.Gaps.Accepted(ctx, e.standing); err == nil && (accepted || e.untold) { // else it is asked again
 			stop()
 			return
 		}

@@ -157,13 +157,13 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 	if err != nil {
 		return s.meanwhile(fetch, held, err)
 	}
-	partitions, cursors, logs, standing := e.partitions, e.cursors, e.logs, e.standing
+	partitions, cursors, logs := e.partitions, e.cursors, e.logs
 	var awaiting sync.WaitGroup
 	defer awaiting.Wait() // behind stop
 	fetch, stop := context.WithCancel(fetch)
 	defer stop()
-	if len(standing) > 0 && s.Gaps != nil {
-		go s.awaitAccepted(fetch, stop, standing) // ends with the session
+	if len(e.standing) > 0 && s.Gaps != nil {
+		go s.awaitAccepted(fetch, stop, &e) // ends with the session
 	}
 	if len(e.failed) > 0 {
 		awaiting.Go(func() { s.awaitReady(fetch, stop, held, &e) })

@@ -45,6 +45,7 @@ type entered struct {
 	cursors    map[int]sluice.Position
 	logs       []*flow.Log      // those that it reads
 	standing   []*flow.GapError // of those that stand still at a gap
+	untold     bool             // one of these could not be recorded for operators
 	failed     map[int]error    // by partition: those that are left out
 	passed     map[int]int64    // by partition: entries that the cursor may have passed over
 }
