@@ -69,7 +69,8 @@ func (q *request) pauseSending() (any, error) {
 		err = q.Operator.Stop(q.Context(), sel, note)
 	}
 	if errors.Is(err, sluice.ErrFull) {
-		err = refusal(sluice.CodeInvalid, "%d things are stopped already, the most that can be; let some go on", mail.MaxStops)
+		most, beside := sel.StopBound()
+		err = refusal(sluice.CodeInvalid, "%d things are stopped by %s already, the most that can be; let some go on", most, strings.Join(beside, " and "))
 	}
 	return map[string]bool{"stopped": true}, err
 }

@@ -336,6 +336,9 @@ func (e *Engine) Warnings() (all []string) {
 	if c.sending.sender == nil {
 		return all
 	}
+	if c.sending.router.ClassStopped(mail.ClassTransactional) && c.sending.router.ClassStopped(mail.ClassMarketing) {
+		all = append(all, "all mail is stopped: `sluice sending show` says by what, and `sluice sending resume --all` lets it go on")
+	}
 	for _, r := range c.sending.router.Routes() {
 		if why := r.Why.String(); why != "" {
 			all = append(all, "route "+r.Name+" does not work: "+why)

@@ -23,9 +23,8 @@ func (e *core) snapshotSending(ctx context.Context, s *api.Stats) {
 	}
 	now := e.clock.Now()
 	s.Routes = e.sending.router.Routes()
-	stopped := e.sending.router.Stopped()
-	_, s.MarketingStopped = stopped[mail.ClassMarketing.String()]
-	s.MailStops = len(stopped)
+	s.MarketingStopped = e.sending.router.ClassStopped(mail.ClassMarketing)
+	s.MailStops = len(e.sending.router.Stopped())
 	s.Mail, s.Lost = e.sending.stats.Routes(now), e.sending.stats.Lost()
 	waiting, err := e.sending.sender.Waiting(ctx)
 	s.Later, s.Waiting = orUnknown(waiting.Later, err), make(map[string]api.Waiting)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -125,11 +126,12 @@ func (r *Redis) Stops(ctx context.Context) (map[string]string, error) {
 }
 
 // Stop stops something in all processes until Unstop. note says by whom (the
-// operator), when and why. Beyond most names nothing more is stopped: ErrFull.
-func (r *Redis) Stop(ctx context.Context, name, note string, most int) error {
-	n, err := r.callInt(ctx, "stop "+name, "stop", []string{stopsKey()}, []string{name, note, strconv.Itoa(most)})
+// operator), when and why. Beyond most names with one of the words of beside before
+// their colon nothing more of these is stopped: ErrFull. Without beside nothing is refused.
+func (r *Redis) Stop(ctx context.Context, name, note string, most int, beside ...string) error {
+	n, err := r.callInt(ctx, "stop "+name, "stop", []string{stopsKey()}, append([]string{name, note, strconv.Itoa(most)}, beside...))
 	if err == nil && n == 0 {
-		err = fmt.Errorf("stop %s: %w: %d stops exist already; lift some", name, sluice.ErrFull, most)
+		err = fmt.Errorf("stop %s: %w: %d stops by %s exist already; lift some", name, sluice.ErrFull, most, strings.Join(beside, " and "))
 	}
 	return err
 }

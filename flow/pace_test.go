@@ -1,9 +1,12 @@
 package flow
 
 import (
+	"errors"
 	"strconv"
 	"testing"
 	"time"
+
+	"sluice"
 )
 
 // pace asks for tokens of one bucket, with the bucket's clock moved on before.
@@ -179,6 +182,22 @@ func TestStops(t *testing.T) {
 	}
 	if stops, err := r.Stops(t.Context()); err != nil || stops["marketing"] != "ann: too many" {
 		t.Fatal(stops, err)
+	}
+	for _, name := range []string{"tag:a", "marketing/tag:b", "marketing/tag:b"} {
+		if err := r.Stop(t.Context(), name, "", 2, "tag", "message"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := r.Stop(t.Context(), "message:1", "", 2, "tag", "message"); !errors.Is(err, sluice.ErrFull) {
+		t.Errorf("a third of the words: %v", err)
+	}
+	if err := r.Stop(t.Context(), "all", "", 2); err != nil {
+		t.Errorf("without words: %v", err)
+	}
+	for _, name := range []string{"tag:a", "marketing/tag:b", "all"} {
+		if was, err := r.Unstop(t.Context(), name); err != nil || !was {
+			t.Errorf("%s: %v %v", name, was, err)
+		}
 	}
 	for _, want := range []bool{true, false} {
 		if was, err := r.Unstop(t.Context(), "marketing"); err != nil || was != want {

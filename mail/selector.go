@@ -43,8 +43,12 @@ const (
 // maxSelectorBytes bounds a domain, or an address: RFC 5321, 4.5.3.1.3.
 const maxSelectorBytes = 254
 
-// MaxStops bounds what is stopped at once: each has a sublane of its own.
-const MaxStops = 24
+// What may be stopped at once. All mail, a class and a priority are never refused: these
+// are the brake, and their names are six.
+const (
+	MaxStops      = 24  // tags and messages: each has a sublane of its own
+	MaxRouteStops = 192 // routes: 64, and the mail of one class or the other of each
+)
 
 // NewSelector checks a selection by one of PurgeWords.
 func NewSelector(by, value string) (Selector, error) {
@@ -151,6 +155,18 @@ func ParseSelector(name string) (Selector, bool) {
 
 // Stops reports whether mail can be stopped by the selection.
 func (s Selector) Stops() bool { return slices.Contains(SelectorWords, s.By) }
+
+// StopBound returns the words of selections that count together with this one among
+// what is stopped, and how many of them may be. No words: it is never refused.
+func (s Selector) StopBound() (most int, beside []string) {
+	switch s.By {
+	case SelectTag, SelectMessage:
+		return MaxStops, []string{SelectTag, SelectMessage}
+	case SelectRoute:
+		return MaxRouteStops, []string{SelectRoute}
+	}
+	return 0, nil
+}
 
 // TakesRow reports whether a send of the ledger is meant. Of the route it is the
 // one that was asked for, when the send was accepted, or that tried it last.

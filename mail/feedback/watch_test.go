@@ -231,6 +231,44 @@ func TestStops(t *testing.T) {
 	}
 }
 
+// TestStopsBesideMany: as many tags as can be stopped keep neither the brake nor a stop of a
+// route from being made, by people or by itself.
+func TestStopsBesideMany(t *testing.T) {
+	b := newBed(t, limits)
+	stop := func(by, value string) error {
+		s, err := mail.NewSelector(by, value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.first.Operator.Stop(t.Context(), s, "many")
+	}
+	for i := range mail.MaxStops {
+		if err := stop(mail.SelectTag, fmt.Sprintf("t%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := stop(mail.SelectMessage, strings.Repeat("a1", sluice.MessageIDBytes/2)); !errors.Is(err, sluice.ErrFull) {
+		t.Errorf("a message beside them is stopped: %v", err)
+	}
+	b.results(200, mail.ClassMarketing, "relay", "", nobody)
+	b.judge()
+	for _, s := range [][2]string{{mail.SelectClass, "marketing"}, {mail.SelectAll, ""}, {mail.SelectPriority, "low"}, {mail.SelectRoute, "other"}} {
+		if err := stop(s[0], s[1]); err != nil {
+			t.Errorf("%v: %v", s, err)
+		}
+	}
+	var others []string
+	for name := range b.stopped() {
+		if !strings.HasPrefix(name, "tag:") {
+			others = append(others, name)
+		}
+	}
+	slices.Sort(others)
+	if got := strings.Join(others, " "); got != "all marketing marketing/route:relay priority:low route:other" {
+		t.Errorf("stopped beside the tags: %q", got)
+	}
+}
+
 // TestGoesOn: what an operator lets go on is counted anew, and judged again.
 func TestGoesOn(t *testing.T) {
 	b := newBed(t, limits)

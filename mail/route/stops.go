@@ -138,6 +138,15 @@ func (r *Router) lookAtJourneys(ctx context.Context) error {
 	return nil
 }
 
+// ClassStopped reports whether all mail of a class is stopped: by its name, with all
+// mail, or with all priorities.
+func (r *Router) ClassStopped(c mail.Class) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.stops
+	return s != nil && (s.all || s.classes[c] || s.priorities[mail.PriorityHigh] && s.priorities[mail.PriorityNormal] && s.priorities[mail.PriorityLow])
+}
+
 // Stopped returns what is stopped, by the names of selectors, with what was said
 // of it.
 func (r *Router) Stopped() map[string]string {

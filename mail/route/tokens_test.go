@@ -286,7 +286,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("process %d took none: %v", i, taken)
 		}
 	}
-	if err := redis.Stop(t.Context(), "marketing", "test", mail.MaxStops); err != nil {
+	if err := redis.Stop(t.Context(), "marketing", "test", 0); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(3 * time.Minute)

@@ -45,7 +45,8 @@ type Listing interface {
 
 // Stop stops mail in all processes, within a second. note says why.
 func (o *Operator) Stop(ctx context.Context, s mail.Selector, note string) error {
-	return o.Redis.Stop(ctx, s.Name(), strings.TrimSpace(o.Clock.Now().UTC().Format(time.RFC3339)+" "+note), mail.MaxStops)
+	most, beside := s.StopBound()
+	return o.Redis.Stop(ctx, s.Name(), strings.TrimSpace(o.Clock.Now().UTC().Format(time.RFC3339)+" "+note), most, beside...)
 }
 
 // Resume lets it go on, and reports whether it was stopped.

@@ -1375,7 +1375,7 @@ export interface paths {
         put?: never;
         /**
          * Stop mail
-         * @description In all processes within a second, until it is let go on. What is stopped waits, or expires. A route that is stopped takes nothing; what other routes take goes by them. At most 24 things are stopped at once.
+         * @description In all processes within a second, until it is let go on. What is stopped waits, or expires. A route that is stopped takes nothing; what other routes take goes by them. At most 24 tags and messages are stopped at once, and 192 routes or classes of one; all mail, a class and a priority can always be stopped.
          *
          *     Permission: `sending:write`.
          */
