@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"sluice"
+	"sluice/lib/key"
+	"sluice/user/consent"
 )
 
 // Paths of dead letters.
@@ -16,7 +18,8 @@ const (
 	maxPayloadShown = 64 << 10 // bytes
 )
 
-// deadShown is a dead letter in an answer. Payload, in base64, is cut at maxPayloadShown.
+// deadShown is a dead letter in an answer. Payload, in base64, is cut at maxPayloadShown,
+// and left out if it may have a link that confirms an opt-in, which the caller may not see.
 type deadShown struct {
 	ID           int64  `json:"id"`
 	Time         string `json:"time"`
@@ -59,7 +62,10 @@ func (q *request) showDead() (any, error) {
 		return nil, err
 	}
 	shown := shownDead(&d)
-	shown.Payload, shown.PayloadBytes = base64.StdEncoding.EncodeToString(d.Payload[:min(len(d.Payload), maxPayloadShown)]), len(d.Payload)
+	shown.PayloadBytes = len(d.Payload)
+	if q.who.May(key.OptInWrite) || !consent.HasLink(d.Payload) {
+		shown.Payload = base64.StdEncoding.EncodeToString(d.Payload[:min(len(d.Payload), maxPayloadShown)])
+	}
 	return shown, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"sluice"
 	"sluice/lib/key"
 	"sluice/track/feed"
+	"sluice/user/consent"
 )
 
 const streamPath = "/v1/events/stream"
@@ -33,7 +34,7 @@ const (
 // line of data, without a name. A block with an id alone follows each page: browsers take
 // it for the last event's id, and dispatch nothing.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
-	reader, done, err := s.openStream(w, r)
+	reader, who, done, err := s.openStream(w, r)
 	if err != nil {
 		s.writeError(w, r, err)
 		return
@@ -49,7 +50,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	for ctx.Err() == nil {
 		select {
 		case <-quiet.C:
-			if _, err := s.allowed(w, r, key.EventsRead); err != nil || write([]byte(": alive\n\n")) != nil {
+			if who, err = s.allowed(w, r, key.EventsRead); err != nil || write([]byte(": alive\n\n")) != nil {
 				return
 			}
 		default:
@@ -61,7 +62,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 			}
 			return
 		}
-		if text := streamed(&part, reader); len(text) > 0 && write(text) != nil {
+		if text := streamed(&part, reader, who.May(key.OptInWrite)); len(text) > 0 && write(text) != nil {
 			return
 		}
 		if !part.More {
@@ -99,55 +100,58 @@ func (s *Server) serverSent(w http.ResponseWriter, r *http.Request) (ctx context
 }
 
 // openStream lets a request through the gate. done ends what it counts for.
-func (s *Server) openStream(w http.ResponseWriter, r *http.Request) (reader *feed.Stream, done func(), err error) {
-	who, err := s.admitted(w, r, key.EventsRead)
-	if err != nil {
-		return nil, nil, err
+func (s *Server) openStream(w http.ResponseWriter, r *http.Request) (reader *feed.Stream, who key.Identity, done func(), err error) {
+	if who, err = s.admitted(w, r, key.EventsRead); err != nil {
+		return nil, who, nil, err
 	}
 	s.rates.spend(who, 1)
 	services := s.program.Services()
 	if services == NotRunning {
-		return nil, nil, errNotRunning
+		return nil, who, nil, errNotRunning
 	}
 	q, err := readQuery(r, []string{"types", "app_id", "user_id"})
 	if err != nil {
-		return nil, nil, err
+		return nil, who, nil, err
 	}
 	filter := feed.Filter{App: q.Get("app_id"), User: q.Get("user_id")}
 	if types := q.Get("types"); types != "" {
 		filter.Types = strings.Split(types, ",")
 	}
 	if err := feed.CheckTypes(filter.Types); err != nil {
-		return nil, nil, refusal(sluice.CodeInvalid, "types: %v", err)
+		return nil, who, nil, refusal(sluice.CodeInvalid, "types: %v", err)
 	}
 	last := r.Header.Get("Last-Event-ID")
 	if len(last) > maxStreamIDBytes {
-		return nil, nil, refusal(sluice.CodeInvalid, "Last-Event-ID has %d bytes, at most %d are possible", len(last), maxStreamIDBytes)
+		return nil, who, nil, refusal(sluice.CodeInvalid, "Last-Event-ID has %d bytes, at most %d are possible", len(last), maxStreamIDBytes)
 	}
 	release, err := takeAny(s.streams, "streams of events are open")
 	if err != nil {
 		w.Header().Set("Retry-After", "5")
-		return nil, nil, err
+		return nil, who, nil, err
 	}
 	services.Feed.Streams.Open.Add(1)
 	done = func() { services.Feed.Streams.Open.Add(-1); release() }
 	reader = &feed.Stream{Heads: services.Feed, Filter: filter}
 	if err = reader.Begin(r.Context(), last, false); err == nil {
-		return reader, done, nil
+		return reader, who, done, nil
 	}
 	done()
 	if feed.IsIDError(err) {
-		return nil, nil, refusal(sluice.CodeInvalid, "Last-Event-ID is none that this stream has sent; leave it out to begin now")
+		return nil, who, nil, refusal(sluice.CodeInvalid, "Last-Event-ID is none that this stream has sent; leave it out to begin now")
 	}
-	return nil, nil, s.storeError(w, err, "connect again")
+	return nil, who, nil, s.storeError(w, err, "connect again")
 }
 
-// streamed is a part of a stream as it is sent; empty: there is nothing to send.
-func streamed(part *feed.Part, reader *feed.Stream) (text []byte) {
+// streamed is a part of a stream as it is sent; empty: there is nothing to send. Only who
+// may ask for links that confirm an opt-in sees them.
+func streamed(part *feed.Part, reader *feed.Stream, links bool) (text []byte) {
 	if part.Missed > 0 || part.AtLeast {
 		text = fmt.Appendf(text, "event: missed\ndata: {\"count\":%d,\"at_least\":%t}\n\n", part.Missed, part.AtLeast)
 	}
 	for i := range part.Events {
+		if !links {
+			consent.HideLink(&part.Events[i].Event)
+		}
 		text = append(text, "data: "...)
 		text = append(feed.Append(text, &part.Events[i].Event), "\n\n"...)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -107,6 +108,7 @@ func (s *served) written(t *testing.T, name string, count int) []string {
 func TestOptIn(t *testing.T) {
 	t.Parallel()
 	s := startOptIn(t)
+	_, before := s.follow(t, "", "", "")
 	res, text := s.form(t, "POST", "/v1/optin/newsletter", "email=Ann%40Example.com&first_name=Ann+%C3%A4&website=&plan=gold&stolen=1", "X-Forwarded-For", "6.6.6.6, 203.0.113.7")
 	if res.StatusCode != http.StatusAccepted || text != "{\"accepted\":true}\n" {
 		t.Fatalf("%d %s", res.StatusCode, text)
@@ -167,6 +169,41 @@ func TestOptIn(t *testing.T) {
 		}
 	}
 	s.stillUnsubscribed(t, token)
+	s.linkIsHidden(t, before)
+}
+
+// linkIsHidden: a stream shows the link of a request only to who may ask for one.
+func (s *served) linkIsHidden(t *testing.T, before string) {
+	t.Helper()
+	for permissions, want := range map[string]bool{"events:read": false, "events:read,optin:write": true} {
+		_, body := s.ask(t, "POST", "/v1/keys", `{"name":"reader","permissions":"`+permissions+`"}`)
+		var made struct{ Key string }
+		if err := json.Unmarshal([]byte(body), &made); err != nil || made.Key == "" {
+			t.Fatal(body, err)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/v1/events/stream?types=system."+consent.EventRequested, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+made.Key)
+		r.Header.Set("Last-Event-ID", before)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		for lines := bufio.NewScanner(answer.Body); ; {
+			if !lines.Scan() {
+				t.Fatalf("the stream ended: %s, %v", answer.Status, lines.Err())
+			}
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				if strings.Contains(data, "/optin/confirm?t=") != want || !strings.Contains(data, `"form":"newsletter"`) || !strings.Contains(data, `"expires":`) {
+					t.Errorf("with %s: %s", permissions, data)
+				}
+				break
+			}
+		}
+	}
 }
 
 // stillUnsubscribed: a link that was used does not subscribe once more who has

@@ -1,6 +1,7 @@
 package consent
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -193,6 +194,30 @@ func (s *Service) Ask(ctx context.Context, w Writer, r *Request) (Link, error) {
 	_, err = w.Record(ctx, user.Key{Kind: user.KeyEmail, Name: address}, []sluice.Event{event}, nil, "", 0)
 	return link, err
 }
+
+// linkMember is the member of what an EventRequested says that has the link. Who reads it
+// can confirm in the name of another.
+const linkMember = "confirm_url"
+
+// HideLink takes the link out of the properties of an EventRequested. Properties that
+// cannot be read go as a whole.
+func HideLink(e *sluice.Event) {
+	if e.Kind != sluice.KindSystem || e.Name != EventRequested || e.Properties == "" {
+		return
+	}
+	var properties map[string]json.RawMessage
+	if json.Unmarshal([]byte(e.Properties), &properties) != nil {
+		e.Properties = "{}"
+		return
+	}
+	delete(properties, linkMember)
+	text, _ := json.Marshal(properties) // of what was read
+	e.Properties = string(text)
+}
+
+// HasLink reports whether a text may have such a link in it: the encoding of an event, or
+// one as JSON.
+func HasLink(text []byte) bool { return bytes.Contains(text, []byte(linkMember)) }
 
 // checkAttributes returns the attributes as a profile takes them.
 func checkAttributes(object string) (string, error) {

@@ -911,7 +911,7 @@ export interface paths {
          * Events, as they are stored
          * @description Server-Sent Events (WHATWG HTML, 9.2). `data` is an event as webhooks have it, on one line. A block with an `id` alone follows each page; sent back as `Last-Event-ID` it goes on there, and misses nothing that is still stored. `event: missed` has `{"count": 12, "at_least": false}`: so many were left out, because the reader has been behind for 30 s. A comment comes every 15 s. 32 streams at a time; a client that reads nothing for 10 s is cut off. Events of a partition, which those of a user are, are in order.
          *
-         *     Permission: `events:read`.
+         *     Permission: `events:read`. `confirm_url` of `optin_requested` is left out without `optin:write`.
          */
         get: operations["streamEvents"];
         put?: never;
@@ -3044,7 +3044,7 @@ export interface components {
             form: string;
             partition: number;
             reason: string;
-            /** @description The first 64 KiB in base64. */
+            /** @description The first 64 KiB in base64. Left out if it may have the link of an opt-in, without `optin:write`. */
             payload?: string;
             /** @description Of the whole payload. */
             payload_bytes?: number;
