@@ -92,14 +92,12 @@ func (x *Eraser) Settle(ctx context.Context) error {
 // the lease passes all names again.
 func (x *Eraser) Pass(ctx context.Context, now time.Time) error {
 	last := now.Add(-eraseAgain).UnixMilli()
-	if err := x.erasePasses(ctx, max(x.erasedTo, last), now.UnixMilli(), false); err != nil {
-		return err
-	}
+	failed := x.erasePasses(ctx, max(x.erasedTo, last), now.UnixMilli(), false)
 	passed, err := x.last(ctx, last)
-	if passed {
+	if passed && failed == nil {
 		x.erasedTo = now.Add(-eraseOverlap).UnixMilli()
 	}
-	return errors.Join(err, x.overwrite(ctx))
+	return errors.Join(failed, err, x.overwrite(ctx))
 }
 
 // last erases the names that were written before a moment for the last time. As
@@ -164,13 +162,16 @@ func (x *Eraser) eraseAudit(ctx context.Context, names []store.Erasure) error {
 	}
 }
 
-// erasePasses erases the names that were written in a range of time.
+// erasePasses erases the names that were written in a range of time. Where mail of some
+// could not be stopped, as of a partition that stands still, all else is erased, of all of
+// them; the names stay, and the error is returned.
 func (x *Eraser) erasePasses(ctx context.Context, from, to int64, done bool) error {
-	return x.eachErasure(ctx, from, to, func(names []store.Erasure) error {
+	var failed error
+	err := x.eachErasure(ctx, from, to, func(names []store.Erasure) error {
 		// Events are last: what becomes of a send that is stopped is one.
 		open, err := x.eraseSends(ctx, names)
 		if err != nil {
-			return err
+			failed = err
 		}
 		for _, pass := range []func(context.Context, []store.Erasure) error{x.erasePass, x.eraseSoftBounces, x.eraseFacts, x.eraseDead, x.eraseAudit} {
 			if err := pass(ctx, names); err != nil {
@@ -178,11 +179,12 @@ func (x *Eraser) erasePasses(ctx context.Context, from, to int64, done bool) err
 			}
 		}
 		x.erased = true
-		if !done || open > 0 {
+		if !done || open > 0 || err != nil {
 			return nil
 		}
 		return x.Store.Erased(ctx, names, to)
 	})
+	return errors.Join(failed, err)
 }
 
 // eachErasure calls f with the names that were written in a range of time, in
@@ -204,12 +206,15 @@ func (x *Eraser) eachErasure(ctx context.Context, from, to int64, f func(names [
 // from the ledger.
 func (x *Eraser) Sends(ctx context.Context, now time.Time) error {
 	from, open := max(x.sendsTo, now.Add(-sendsFor).UnixMilli()), 0
+	var failed error
 	err := x.eachErasure(ctx, from, now.UnixMilli(), func(names []store.Erasure) error {
 		n, err := x.eraseSends(ctx, names)
-		open += n
-		return err
+		if open += n; err != nil {
+			failed = err
+		}
+		return nil
 	})
-	if err == nil && open == 0 { // else all of these names are looked for again
+	if err = errors.Join(failed, err); err == nil && open == 0 { // else all of these names are looked for again
 		x.sendsTo = now.Add(-sendsOverlap).UnixMilli()
 	}
 	return err
@@ -219,7 +224,8 @@ func (x *Eraser) Sends(ctx context.Context, now time.Time) error {
 // stopped. A later pass erases its row when it has ended. A row that nobody can
 // find again would let its mail go. If the mail is on the wire, its text would
 // stay in Redis for as long as it is in doubt. eraseSends returns how many
-// sends have not ended.
+// sends have not ended. Those of a partition whose mail cannot be stopped stay as they
+// are, and it returns the error when it has done all others.
 func (x *Eraser) eraseSends(ctx context.Context, names []store.Erasure) (open int, err error) {
 	erased, stopped := 0, 0
 	defer func() {
@@ -227,38 +233,51 @@ func (x *Eraser) eraseSends(ctx context.Context, names []store.Erasure) (open in
 			x.Log.Info("deleted users were erased from sends", "names", len(names), "sends", erased, "stopped", stopped)
 		}
 	}()
+	var failed error
 	for after := ""; ; {
 		sends, next, err := x.Store.SendsOf(ctx, names, after)
 		if err != nil {
 			return open, err
 		}
-		var going, ended []mail.SendRow
+		going, ended := make(map[int][]mail.SendRow), make(map[int][]mail.SendRow) // by partition
 		for _, s := range sends {
 			if !s.Ended() && x.Cancel != nil {
-				going = append(going, s)
+				going[s.Partition] = append(going[s.Partition], s)
 			} else {
-				ended = append(ended, s)
+				ended[s.Partition] = append(ended[s.Partition], s)
 			}
 		}
-		if len(going) > 0 {
-			if err := x.Cancel(ctx, going); err != nil {
-				return open, err
+		for _, rows := range going {
+			open += len(rows)
+			if err := x.Cancel(ctx, rows); err != nil {
+				failed = err
+				continue
 			}
-			open, stopped = open+len(going), stopped+len(going)
+			stopped += len(rows)
 		}
-		if len(ended) > 0 && x.TakeOut != nil { // before its row is erased, or nobody would find it again
-			if err := x.TakeOut(ctx, ended); err != nil {
-				return open, err
+		for _, rows := range ended {
+			n, err := x.eraseEnded(ctx, rows)
+			if err != nil {
+				failed, open = err, open+len(rows)
 			}
+			erased += n
 		}
-		if err := x.Store.EraseSends(ctx, ended); err != nil {
-			return open, err
-		}
-		if erased += len(ended); next == "" {
-			return open, nil
+		if next == "" || ctx.Err() != nil {
+			return open, errors.Join(failed, ctx.Err())
 		}
 		after = next
 	}
+}
+
+// eraseEnded erases sends of a partition from the ledger, and returns how many. What
+// waits for a time is taken out before, or nobody would find it again.
+func (x *Eraser) eraseEnded(ctx context.Context, rows []mail.SendRow) (int, error) {
+	if x.TakeOut != nil {
+		if err := x.TakeOut(ctx, rows); err != nil {
+			return 0, err
+		}
+	}
+	return len(rows), x.Store.EraseSends(ctx, rows)
 }
 
 // eraseSoftBounces deletes on which days addresses did not take mail. What
