@@ -37,6 +37,10 @@ var domains = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.BidiR
 // that mail can be sent to: ParseAddress says that.
 func DomainToASCII(name string) (string, error) { return domains.ToASCII(name) }
 
+// DomainToUnicode returns the name of a host as people write it, in lower case: the
+// letters of labels that begin with xn--.
+func DomainToUnicode(name string) (string, error) { return domains.ToUnicode(name) }
+
 // ParseAddress reads LOCAL@DOMAIN and nothing around it: the one way into the
 // program for an address. The domain is a name, in ASCII or not; literals
 // ([192.0.2.1]) are refused. A local part beyond ASCII is taken (RFC 6531, 3.3)

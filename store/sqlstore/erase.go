@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"sluice"
 	"sluice/mail"
@@ -53,12 +54,17 @@ func (e erased) has(user, address string, millis int64) bool {
 
 // namesOf puts names and addresses into a statement that has a list of each, and
 // returns their arguments. Of what is not there the list has a NULL, which
-// nothing is equal to.
-func namesOf(statement string, names []store.Erasure) (filled string, args []any) {
-	var users, emails []any
+// nothing is equal to. Of addresses beyond ASCII the statement finds some more, in a
+// column, which erased.has leaves out: LOWER of SQLite, and of PostgreSQL with the locale
+// C, changes ASCII alone.
+func namesOf(statement, column string, names []store.Erasure) (filled string, args []any) {
+	var users, emails, patterns []any
 	for i := range names {
 		if address, ok := names[i].Address(); ok {
 			emails = append(emails, address)
+			if pattern := anyCase(address); pattern != address {
+				patterns = append(patterns, pattern)
+			}
 		} else {
 			users = append(users, names[i].Name)
 		}
@@ -68,8 +74,26 @@ func namesOf(statement string, names []store.Erasure) (filled string, args []any
 			*list = []any{nil}
 		}
 	}
-	filled = strings.NewReplacer("$NAMES", marks(len(users)), "$ADDRESSES", marks(len(emails))).Replace(statement)
-	return filled, append(users, emails...)
+	like := ""
+	for piece := range slices.Chunk(patterns, likeAtOnce) { // SQLite takes 1,000 in a row
+		like += " OR (LOWER(" + column + ") LIKE ?" + strings.Repeat(" OR LOWER("+column+") LIKE ?", len(piece)-1) + ")"
+	}
+	filled = strings.NewReplacer("$NAMES", marks(len(users)), "$ADDRESSES", marks(len(emails)), "$LIKE", like).Replace(statement)
+	return filled, slices.Concat(users, emails, patterns)
+}
+
+// likeAtOnce is how many patterns stand in one bracket of a statement.
+const likeAtOnce = 50
+
+// anyCase is an address as a pattern of LIKE that stands for it in capitals, too, where
+// LOWER changes ASCII alone: any character stands for one beyond ASCII.
+func anyCase(address string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= utf8.RuneSelf {
+			return '_'
+		}
+		return r
+	}, address)
 }
 
 // EraseEvents erases a piece.
@@ -104,7 +128,7 @@ func (s *Store) EraseEvents(ctx context.Context, names []store.Erasure, from slu
 
 func (s *Store) eventsOf(ctx context.Context, names []store.Erasure, from sluice.EventKey, toMillis int64) (found []foundEvent, err error) {
 	args := []any{s.d.millis(from.Millis), s.d.millis(toMillis), s.d.millis(from.Millis), from.ID}
-	statement, named := namesOf(rawQuery(s.d, "erasure_events"), names)
+	statement, named := namesOf(rawQuery(s.d, "erasure_events"), "email", names)
 	return list(ctx, s.d, s.reads, func(scan scanner, f *foundEvent) error {
 		return scan(s.instant(&f.key.Millis), &f.key.ID, &f.user, &f.email, (*number)(&f.at))
 	}, statement, append(append(args, named...), erasePieceRows)...)
@@ -140,7 +164,7 @@ func (s *Store) SendsOf(ctx context.Context, names []store.Erasure, afterMessage
 	})
 	if err == nil {
 		var found []mail.SendRow
-		statement, named := namesOf(rawQuery(s.d, "sends_named"), names)
+		statement, named := namesOf(rawQuery(s.d, "sends_named"), "to_address", names)
 		found, err = s.scanSends(ctx, statement, append([]any{afterMessage, last}, named...))
 		until := newErased(names)
 		for _, r := range found {

@@ -89,6 +89,33 @@ func testEraseEvents(t *testing.T, f *fixture) {
 	want(t, "once more", fmt.Sprint(erase(store.Erasure{Name: "gone", CreatedMillis: accepted})), "[0]")
 	want(t, "by an address", fmt.Sprint(erase(store.Erasure{Name: store.AddressErasure("gone@example.com"), CreatedMillis: accepted}, store.Erasure{Name: store.AddressErasure("none@example.com"), CreatedMillis: accepted})), "[1]")
 	want(t, "of which case is all the same", count("user_ref = 'Gone'"), 0)
+	eraseBeyondASCII(t, f, keep)
+}
+
+// eraseBeyondASCII: of addresses the case is all the same beyond ASCII, too, and nothing of
+// others is erased that look alike.
+func eraseBeyondASCII(t *testing.T, f *fixture, keep store.KeepStore) {
+	t.Helper()
+	var e store.Effect
+	for n, address := range []string{"Ärger@bücher.example", "ärger@bücher.example", "ÄRGER@bücher.example", "Örger@bücher.example", "ärgern@bücher.example"} {
+		event := at(6000+n, sluice.KindCustom, midnight(-5))
+		event.Email = address
+		e.Events = append(e.Events, event)
+		send := mail.Send{Message: fmt.Sprintf("%012x%020x", 1_750_000_000_000, n), Recipients: 1, Priority: mail.PriorityHigh, Class: mail.ClassMarketing, AcceptedMillis: 1, From: "shop@example.com", To: address}
+		e.Sends = append(e.Sends, mail.StoredSend{Send: send})
+	}
+	f.apply(t, store.Effect{Events: e.Events}, len(e.Events), 0)
+	f.apply(t, store.Effect{Sends: e.Sends}, len(e.Sends), 0)
+	names := []store.Erasure{{Name: store.AddressErasure("ärger@bücher.example"), CreatedMillis: time.Now().Add(365 * 24 * time.Hour).UnixMilli()}}
+	for n := range store.MaxErasures - 1 {
+		names = append(names, store.Erasure{Name: store.AddressErasure(fmt.Sprintf("ö%d@example.com", n)), CreatedMillis: 1})
+	}
+	n, _, err := keep.EraseEvents(f.ctx, names, sluice.EventKey{Millis: midnight(-6).UnixMilli()}, midnight(-4).UnixMilli())
+	must(t, err)
+	want(t, "events beyond ASCII", n, 3)
+	sends, _, err := keep.SendsOf(f.ctx, names, "")
+	must(t, err)
+	want(t, "sends beyond ASCII", len(sends), 3)
 }
 
 // testEraseSends: of the named users, by their names or addresses, and of no

@@ -198,6 +198,16 @@ func TestEraseAddresses(t *testing.T) {
 	if !m.erased[store.AddressErasure("shared@example.com")] {
 		t.Error("the address is no name of its last owner")
 	}
+	long := strings.Repeat("ö", 255) // as long as an external id can be
+	m.add(set(external(long), `{"email":"ann@xn--bcher-kva.example"}`))
+	m.settle()
+	erase(long)
+	m.settle()
+	for _, name := range []string{long, store.AddressErasure("ann@xn--bcher-kva.example"), store.AddressErasure("ann@bücher.example")} {
+		if !m.erased[name] {
+			t.Errorf("%s is not erased", name)
+		}
+	}
 }
 
 // A state in a group that is said of an address is that of each who has it, on any

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"sluice"
 	"sluice/lib/jsonscan"
@@ -507,10 +508,14 @@ func (u *Unit) remove(up *Update, id user.ID, x *person) {
 	x.gone, x.dirty = true, false
 }
 
-// erase notes the names that events and sends have of a user.
+// maxErasedRunes bounds a name that is erased: what the database keeps of one. External
+// ids have no more.
+const maxErasedRunes = 255
+
+// erase notes the names that a user has in events, sends, dead letters and the audit log.
 func (u *Unit) erase(id string, p *profile.Profile) {
 	for _, name := range append([]string{id, p.ExternalID}, p.Former...) {
-		if name != "" && len(name) <= sluice.MaxReferenceBytes {
+		if name != "" && utf8.RuneCountInString(name) <= maxErasedRunes {
 			u.result.Changes.Erase = append(u.result.Changes.Erase, name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/lib/mime"
 	"sluice/store"
 	"sluice/user"
 	"sluice/user/profile"
@@ -99,8 +100,22 @@ func (u *Unit) eraseAddresses(ctx context.Context, db Reader) error {
 	}
 	for k := range u.erased {
 		u.result.Changes.Erase = append(u.result.Changes.Erase, store.AddressErasure(k.Name))
+		if written := asWritten(k.Name); written != k.Name {
+			u.result.Changes.Erase = append(u.result.Changes.Erase, store.AddressErasure(written))
+		}
 	}
 	return nil
+}
+
+// asWritten is an address with its domain as people write it. Events have it as their
+// producers gave it, a profile as envelopes do, with labels that begin with xn--.
+func asWritten(address string) string {
+	local, domain, _ := strings.Cut(address, "@")
+	written, err := mime.DomainToUnicode(domain)
+	if err != nil || len(local)+len("@")+len(written) > sluice.MaxEmailBytes {
+		return address
+	}
+	return local + "@" + written
 }
 
 // readLate reads the owners of keys that turn out to matter once all updates
