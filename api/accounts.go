@@ -39,7 +39,7 @@ func (q *request) listAccounts() (any, error) {
 // addAccount is POST /v1/accounts.
 func (q *request) addAccount() (any, error) {
 	var name, role, password string
-	q.says("a body that was refused") // it may have a password
+	q.says(sentRefused) // it may have a password
 	if _, err := q.object(maxSignInBytes, field{"name", &name}, field{"role", &role}, field{"password", &password}); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (q *request) addAccount() (any, error) {
 // changeAccount is PUT /v1/accounts/{id}.
 func (q *request) changeAccount() (any, error) {
 	var role, password string
-	q.says("a body that was refused") // it may have a password
+	q.says(sentRefused) // it may have a password
 	given, err := q.object(maxSignInBytes, field{"role", &role}, field{"password", &password})
 	if err != nil {
 		return nil, err

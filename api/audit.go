@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"sluice"
 	"sluice/journey/desk"
+	"sluice/lib/jsonscan"
 	"sluice/store"
 )
 
@@ -338,6 +340,50 @@ func auditPathOf(u *url.URL) string {
 	}
 	return clip(path + "?" + strings.Join(all, "&"))
 }
+
+// noteSent has the audit log show what a session has sent, unless something was said of it.
+func noteSent(w http.ResponseWriter, body func() string) {
+	if a, ok := w.(*answer); ok && a.audit != "" && a.detail == "" {
+		a.detail = shortBody(body(), maxAuditDetail)
+	}
+}
+
+// sentItems is what the audit log shows of a request with items: one item as it is, several
+// as an array. What is no JSON is left out: no erasure would find whom it names.
+func sentItems(items []string) string {
+	if len(items) == 1 && json.Valid([]byte(items[0])) {
+		return items[0]
+	}
+	var b strings.Builder
+	for _, item := range items {
+		if b.WriteByte(','); b.Len() > 2*maxAuditDetail || !json.Valid([]byte(item)) {
+			item = cutText
+		}
+		if b.WriteString(item); b.Len() > 2*maxAuditDetail {
+			break // shortBody cuts it anyway
+		}
+	}
+	return "[" + strings.TrimPrefix(b.String(), ",") + "]"
+}
+
+// sentObject is what the audit log shows of an object: without some members, which are
+// secret. What is no object is not shown.
+func sentObject(body string, secret ...string) string {
+	var b strings.Builder
+	m := jsonscan.Read(body)
+	for m.Next() {
+		if !slices.Contains(secret, m.Key) {
+			b.WriteString("," + string(plainJSON(m.Key)) + ":" + m.Value.Raw)
+		}
+	}
+	if m.Err() != nil {
+		return sentRefused
+	}
+	return "{" + strings.TrimPrefix(b.String(), ",") + "}"
+}
+
+// sentRefused stands for a body that may have a secret, or that cannot be read.
+const sentRefused = "a body that was refused"
 
 // says sets what the audit log shows of a request, instead of its body.
 func (q *request) says(detail string) {

@@ -203,6 +203,9 @@ func (c *brazeCall) answer() (done braze.Reply, err error) {
 		return done, err
 	}
 	defer body.release()
+	if body.body != nil {
+		noteSent(c.w, func() string { return sentObject(body.text(), "api_key") })
+	}
 	if c.services = s.program.Services(); c.services == NotRunning {
 		return done, errNotRunning
 	}

@@ -214,8 +214,8 @@ func (q *request) pass(c *call) (body any, err error) {
 
 // noteBody has the audit log show what was sent, unless the call has said it.
 func (q *request) noteBody() {
-	if a, ok := q.w.(*answer); ok && a.audit != "" && a.detail == "" && q.held.body != nil {
-		a.detail = shortBody(q.held.text(), maxAuditDetail)
+	if q.held.body != nil {
+		noteSent(q.w, q.held.text)
 	}
 }
 

@@ -175,9 +175,11 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request, p key.Permission
 		itemLists.Put(list)
 	}()
 	if request.Items, err = split(request.Body, form, *list); err != nil {
+		noteSent(w, func() string { return sentRefused })
 		return none, err
 	}
 	*list = request.Items
+	noteSent(w, func() string { return sentItems(request.Items) })
 	s.rates.spend(who, len(request.Items))
 	done, err := write(target, ctx, &request)
 	if err != nil {

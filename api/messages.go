@@ -94,8 +94,10 @@ func (s *Server) takeMessages(w http.ResponseWriter, r *http.Request) (*messages
 	defer body.release()
 	request.Body = body.text()
 	if request.Items, err = split(request.Body, form, nil); err != nil {
+		noteSent(w, func() string { return sentRefused })
 		return nil, err
 	}
+	noteSent(w, func() string { return sentItems(request.Items) })
 	if len(request.Items) > MaxRequestMessages {
 		return nil, refusal(sluice.CodeTooLarge, "the request has %d messages, at most %d are possible", len(request.Items), MaxRequestMessages)
 	}

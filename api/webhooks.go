@@ -87,7 +87,7 @@ func (q *request) readWebhook() (*webhook.Change, error) {
 	var address, format, status string
 	var batch int
 	var types jsonscan.Value
-	q.says("a body that was refused") // it may have a secret
+	q.says(sentRefused) // it may have a secret
 	given, err := q.object(maxWebhookBytes, field{"url", &address}, field{"types", &types}, field{"format", &format}, field{"batch", number{&batch, store.MaxWebhookBatch}}, field{"status", &status})
 	if err != nil {
 		return nil, err
