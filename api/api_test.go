@@ -32,6 +32,7 @@ import (
 	"sluice/ops/account"
 	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/track/feed"
 	"sluice/track/land"
 	"sluice/track/webhook"
 	"sluice/user"
@@ -70,6 +71,8 @@ type program struct {
 	groups       store.GroupStore
 	settings     Settings
 
+	feed    *feed.Heads
+	replay  func() error // of a dead letter; nil: it is done
 	domains DomainLooker
 	stopped bool // it has no services
 }
@@ -109,7 +112,13 @@ func (p *program) Services() *Services {
 		reader.Places = p.journeys.PlacesOf
 	}
 	return &Services{
-		Accounts: account.New(accounts, sluice.SystemClock{}), AccountStore: accounts, DeadLetters: dead, Replay: func(context.Context, int64) error { return nil },
+		Accounts: account.New(accounts, sluice.SystemClock{}), AccountStore: accounts, DeadLetters: dead, Feed: p.feed,
+		Replay: func(context.Context, int64) error {
+			if p.replay == nil {
+				return nil
+			}
+			return p.replay()
+		},
 		Finder: finder, Timeline: reader, Settings: p.settings,
 		Intake: p.intake, Keys: p.keys, Consent: p.forms, Series: p.series, Reactions: reactions, Users: p.users, Segments: p.segments, Scanner: p.scanner,
 		Templates: p.templates, Schedules: p.schedules, Journeys: p.journeys, Suppressions: p.suppressions, Webhooks: p.webhooks, Groups: p.groups, Submitter: p.submitter, Sends: p.sends,
