@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/klauspost/compress/gzip"
@@ -40,6 +41,9 @@ const (
 	// maxParallelUnpacks bounds the readers of packed bodies and their windows.
 	maxParallelUnpacks = 8
 
+	// strangerWithin is how long a body whose sender is not known yet may bring nothing.
+	strangerWithin = 5 * time.Second
+
 	firstBufferBytes = 4 << 10
 	keptBufferBytes  = 1 << 20 // larger buffers are not kept for the next body
 )
@@ -48,6 +52,7 @@ const (
 type buffer struct {
 	bytes  []byte
 	budget *connlimit.Budget
+	whole  int // bytes of the whole body, if its sender has said so: it grows no further
 }
 
 var buffers = sync.Pool{New: func() any { return &buffer{bytes: make([]byte, 0, firstBufferBytes)} }}
@@ -62,7 +67,7 @@ func newBuffer(b *connlimit.Budget) (*buffer, error) {
 		buffers.Put(buf)
 		return nil, errBusy
 	}
-	buf.budget = b
+	buf.budget, buf.whole = b, 0
 	return buf, nil
 }
 
@@ -89,6 +94,9 @@ func (b *buffer) text() string {
 // fill reads to the end, asking `allow` about the size after each step.
 func (b *buffer) fill(r io.Reader, allow func(size int) error) error {
 	for {
+		if len(b.bytes) >= maxEventsBytes {
+			return b.ends(r)
+		}
 		if len(b.bytes) == cap(b.bytes) {
 			if err := b.grow(); err != nil {
 				return err
@@ -108,14 +116,38 @@ func (b *buffer) fill(r io.Reader, allow func(size int) error) error {
 	}
 }
 
+// ends returns nil if there is no more to read: a body that is as long as one may be needs
+// no larger buffer to find that out.
+func (b *buffer) ends(r io.Reader) error {
+	for {
+		var more [1]byte
+		n, err := r.Read(more[:])
+		if n > 0 {
+			return errBodyTooLarge()
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// grow doubles the memory, or makes it as large as the body. While it copies it has the
+// old memory as well, which is counted no more: a body may need all that is left.
 func (b *buffer) grow() error {
-	more := 2 * cap(b.bytes)
-	if !b.budget.Take(more) {
+	size, most := 2*cap(b.bytes), maxEventsBytes
+	if b.whole > cap(b.bytes) {
+		most = b.whole
+	}
+	if most > cap(b.bytes) {
+		size = min(size, most)
+	}
+	if !b.budget.Take(size - cap(b.bytes)) {
 		return errBusy
 	}
-	larger := append(make([]byte, 0, more), b.bytes...)
-	b.budget.Give(cap(b.bytes))
-	b.bytes = larger
+	b.bytes = append(make([]byte, 0, size), b.bytes...)
 	return nil
 }
 
@@ -144,6 +176,7 @@ func readBody(r *http.Request, b *connlimit.Budget) (*buffer, error) {
 	if err != nil {
 		return nil, err
 	}
+	buf.whole = int(max(0, r.ContentLength))
 	err = buf.fill(r.Body, allowBody)
 	if err == nil {
 		return buf, nil
@@ -158,6 +191,34 @@ func readBody(r *http.Request, b *connlimit.Budget) (*buffer, error) {
 		return buf, &statusError{http.StatusRequestTimeout, refusal(sluice.CodeInvalid, "the body did not arrive in time; nothing of it was taken in")}
 	}
 	return buf, refusal(sluice.CodeInvalid, "the body cannot be read to its end; nothing of it was taken in")
+}
+
+// arriving is a body of a stranger on its way. Each read brings something within some
+// time, or fails, beside the time that the whole body may take: so memory that others
+// need is not held by who sends the half of a body and waits.
+type arriving struct {
+	io.ReadCloser
+	control *http.ResponseController
+	within  time.Duration
+	end     time.Time
+}
+
+// stranger has the body of a request come on as arriving says.
+func (s *Server) stranger(w http.ResponseWriter, r *http.Request) {
+	r.Body = &arriving{r.Body, http.NewResponseController(w), s.strangerWithin, time.Now().Add(s.http.ReadTimeout)}
+}
+
+func (a *arriving) Read(b []byte) (int, error) {
+	by := time.Now().Add(a.within)
+	if a.end.Before(by) {
+		by = a.end
+	}
+	_ = a.control.SetReadDeadline(by) // a test's has none
+	n, err := a.ReadCloser.Read(b)
+	if err == io.EOF {
+		_ = a.control.SetReadDeadline(time.Time{}) // what is read now is the next request
+	}
+	return n, err
 }
 
 // unpacker unpacks bodies that are wholly there, so that a slow client holds

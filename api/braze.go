@@ -231,6 +231,7 @@ func (c *brazeCall) identify() (key.Identity, error) {
 		c.key = c.query.Get("api_key")
 		if c.key == "" && c.e.Method == http.MethodPost {
 			var err error
+			c.s.stranger(c.w, c.r)
 			if c.body, err = readBody(c.r, c.s.dialect.strangers); err != nil {
 				return key.Identity{}, err
 			}

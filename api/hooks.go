@@ -21,8 +21,9 @@ import (
 const (
 	hookPath = "/hooks/{provider}/{source}"
 
-	maxHeldHookBytes = 64 << 20 // the bodies of all requests together
-	maxHooked        = 32       // requests that are verified and written at once
+	maxHeldHookBytes = 64 << 20             // the bodies of all requests together
+	maxHeldOfHook    = maxHeldHookBytes / 2 // those of one source: strangers may post to it
+	maxHooked        = 32                   // requests that are verified and written at once
 
 	// hookChunkBytes is how much of a body's events is encoded at a time. The events of one
 	// body may be many times its size: each recipient has the metadata.
@@ -46,6 +47,7 @@ const (
 type hooks struct {
 	*hook.Receiver // nil: there are no sources
 	budget         *connlimit.Budget
+	parts          map[string]*connlimit.Budget // of the budget, by source
 	slots          chan struct{}
 	chunks         sync.Pool // *chunk
 
@@ -58,7 +60,7 @@ type hooks struct {
 
 func newHooks(r *hook.Receiver) *hooks {
 	h := &hooks{
-		Receiver: r, budget: connlimit.NewBudget(maxHeldHookBytes), slots: make(chan struct{}, maxHooked), complained: make(map[string]time.Time),
+		Receiver: r, parts: make(map[string]*connlimit.Budget), budget: connlimit.NewBudget(maxHeldHookBytes), slots: make(chan struct{}, maxHooked), complained: make(map[string]time.Time),
 		chunks:   sync.Pool{New: func() any { return &chunk{} }},
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_hook_requests_total", Help: "Requests of mail providers, by the entry of hooks."}, []string{"hook", "provider"}),
 		refused:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_hook_refused_total", Help: "Requests of mail providers that were refused, and events that became dead letters (dead_letter), by the entry of hooks."}, []string{"hook", "provider", "reason"}),
@@ -69,6 +71,7 @@ func newHooks(r *hook.Receiver) *hooks {
 		return h
 	}
 	for _, s := range r.Sources() { // also those from which nothing comes
+		h.parts[s.Name] = h.budget.Part(maxHeldOfHook)
 		h.requests.WithLabelValues(s.Name, s.Provider.Name)
 		h.events.WithLabelValues(s.Name, s.Provider.Name)
 		h.refused.WithLabelValues(s.Name, s.Provider.Name, hookUnauthentic)
@@ -133,7 +136,8 @@ func (s *Server) takeHook(w http.ResponseWriter, r *http.Request, source *hook.S
 		return all, errLargerThan(source.MaxBodyBytes())
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, int64(source.MaxBodyBytes()))
-	body, err := readBody(r, s.hooks.budget)
+	s.stranger(w, r)
+	body, err := readBody(r, s.hooks.parts[source.Name])
 	defer func() { body.release() }()
 	if err != nil {
 		return all, err

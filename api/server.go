@@ -117,10 +117,12 @@ type Server struct {
 	searches    chan struct{}
 	looks       chan struct{} // for people
 	lives       chan struct{} // streams of the overview
-	heartbeat   time.Duration // of streams of events
 	stopping    chan struct{} // closed when the server stops: profiles end
 	stopOnce    sync.Once
 	requests    requestIDs
+
+	heartbeat      time.Duration // of streams of events
+	strangerWithin time.Duration // that a body of a stranger may bring nothing
 }
 
 // New returns a server for HOST:PORT; port 0 takes any free one.
@@ -148,7 +150,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s.searches = make(chan struct{}, parallelSearches)
 	s.looks = make(chan struct{}, parallelPeople)
 	s.lives = make(chan struct{}, maxLives)
-	s.heartbeat = heartbeatEvery
+	s.heartbeat, s.strangerWithin = heartbeatEvery, strangerWithin
 	s.stopping = make(chan struct{})
 	s.requests.init()
 	s.http = &http.Server{

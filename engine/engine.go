@@ -25,6 +25,7 @@ import (
 	"sluice/journey/env"
 	"sluice/journey/timeline"
 	"sluice/lib/doctor"
+	"sluice/mail"
 	"sluice/mail/smtpd"
 	"sluice/mail/suppress"
 	"sluice/ops/account"

@@ -3,6 +3,7 @@ package users
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"sluice/store"
