@@ -87,7 +87,7 @@ func (q *request) replayDead() (any, error) {
 	}
 	q.says(d.Source + ": " + d.Reason)
 	if err := q.Replay(q.Context(), d.ID); err != nil {
-		return nil, refusal(sluice.CodeConflict, "it is not replayed: %.500s", err)
+		return nil, q.s.notAccepted(q.w, err, "Replay it again: within a day it is applied once")
 	}
 	return nil, nil
 }

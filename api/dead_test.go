@@ -2,12 +2,39 @@ package api
 
 import (
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"sluice"
 	"sluice/store"
+	"sluice/store/sqlstore"
 )
+
+// A replay that cannot be done now is another answer than one that never can.
+func TestReplayRefused(t *testing.T) {
+	s, url, p, _ := startBraze(t, Options{})
+	defer stop(t, s)
+	db := p.keys.(*sqlstore.Store)
+	prepared, err := db.Prepare(&store.Effect{Dead: []sluice.DeadLetter{{Source: "log", Form: sluice.FormItem, Reason: "no", TimeMillis: 1, Payload: []byte("x")}}})
+	if err == nil {
+		_, err = db.Apply(t.Context(), prepared)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text := addKey(t, db, "ledger:write")
+	for want, err := range map[int]error{
+		503: fmt.Errorf("replay dead letter 1: %w", errors.New("connection refused")),
+		409: refusal(sluice.CodeConflict, "replay dead letter 1: its source is gone"),
+		404: refusal(sluice.CodeNotFound, "somebody has dropped it"),
+		204: nil,
+	} {
+		p.replay = func() error { return err }
+		callJSON(t, url+deadPath+"/1/replay", "POST", "Bearer "+text, "", want, nil)
+	}
+}
 
 // A dead letter that has the link of an opt-in shows its payload only to who may ask for one.
 func TestDeadLettersHideLinks(t *testing.T) {

@@ -10009,7 +10009,7 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description It is not replayed; the message says why. */
+            /** @description It can never be replayed; the message says why. */
             409: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestID"];
