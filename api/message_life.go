@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 
@@ -104,16 +105,25 @@ func (q *request) cancelMessage() (any, error) {
 }
 
 // messageLife is GET /v1/messages/{id}.
-func (q *request) messageLife() (any, error) {
-	id, rows, err := q.PathValue("id"), []mail.SendRow(nil), error(nil)
-	if sluice.ValidMessageID(id) {
-		if rows, err = q.Sends.MessageSends(q.Context(), id); err != nil {
-			return nil, err
-		}
-	}
-	if len(rows) == 0 {
+func (q *request) messageLife() (shown any, err error) {
+	id := q.PathValue("id")
+	if !sluice.ValidMessageID(id) {
 		return nil, noMessage(id)
 	}
+	err = q.lookAtSends(func(ctx context.Context) error {
+		rows, err := q.Sends.MessageSends(ctx, id)
+		if err == nil && len(rows) == 0 {
+			err = noMessage(id)
+		}
+		if err == nil {
+			shown = q.shownMessage(id, rows)
+		}
+		return err
+	})
+	return shown, err
+}
+
+func (q *request) shownMessage(id string, rows []mail.SendRow) messageShown {
 	first := &rows[0]
 	shown := messageShown{
 		ID: id, From: first.From, Priority: first.Priority.String(), Class: first.Class.String(), AppID: first.App, Tags: []string{},
@@ -128,7 +138,7 @@ func (q *request) messageLife() (any, error) {
 			shown.Sends[i].WaitsFor = q.WaitsFor(rows[i].To, rows[i].Class)
 		}
 	}
-	return shown, nil
+	return shown
 }
 
 func shownSend(row *mail.SendRow, message string) sendShown {

@@ -84,9 +84,15 @@ func (q *request) look(read func(ctx context.Context) error) error {
 		return err
 	}
 	defer done()
+	return q.inTime(read)
+}
+
+// inTime calls read, within peopleReadTimeout.
+func (q *request) inTime(read func(ctx context.Context) error) error {
 	ctx, stop := context.WithTimeout(q.Context(), peopleReadTimeout)
 	defer stop()
-	if err = read(ctx); err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	err := read(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		q.s.complain(q.w, err)
 		return refusal(sluice.CodeUnavailable, "the database does not answer in time; ask again")
 	}

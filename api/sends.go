@@ -24,6 +24,10 @@ const (
 	// for beyond them is behind the place that the answer names.
 	sendsPiece  = 1000
 	sendsPieces = 10
+
+	// parallelSends bounds how many requests read sends at once, of a list or of a message,
+	// which may have 50,000; others wait for slotWait.
+	parallelSends = 8
 )
 
 // sendFound is a send in a list, with the message that it is of.
@@ -90,15 +94,38 @@ func (q *request) listSends() (any, error) {
 	if id := q.query.Get("message"); id != "" {
 		return q.sendsOfMessage(id)
 	}
-	found := sendsFound{Sends: []sendFound{}}
+	var found sendsFound
+	err = q.lookAtSends(func(ctx context.Context) (err error) {
+		found, err = findSends(ctx, read, before, limit, func(r *mail.SendRow) bool {
+			return (to == "" || strings.ToLower(r.To) == to) && (state == "" || r.State.String() == state)
+		})
+		return err
+	})
+	return found, err
+}
+
+// lookAtSends is look at sends. Callers of /v1/messages/{id} may be many, so they wait for
+// a turn, though not for long.
+func (q *request) lookAtSends(read func(ctx context.Context) error) error {
+	slots := q.s.sendLooks
+	if takeSlot(q.Context(), slots) != nil {
+		return refusal(sluice.CodeUnavailable, "%d looks at sends are under way, and no more are at a time; ask again", cap(slots))
+	}
+	defer func() { <-slots }()
+	return q.inTime(read)
+}
+
+// findSends are the sends before one that are wanted, limit at most, of a bounded number.
+func findSends(ctx context.Context, read func(ctx context.Context, before mail.SendKey, limit int) ([]mail.SendRow, error), before mail.SendKey, limit int, wanted func(*mail.SendRow) bool) (found sendsFound, err error) {
+	found.Sends = []sendFound{}
 	for range sendsPieces {
-		rows, err := read(q.Context(), before, sendsPiece)
+		rows, err := read(ctx, before, sendsPiece)
 		if err != nil {
-			return nil, err
+			return found, err
 		}
 		for i := range rows {
 			before = mail.SendKey{Message: rows[i].Message, Number: rows[i].Number}
-			if (to == "" || strings.ToLower(rows[i].To) == to) && (state == "" || rows[i].State.String() == state) {
+			if wanted(&rows[i]) {
 				found.Sends = append(found.Sends, foundSend(&rows[i]))
 			}
 			if len(found.Sends) == limit {
@@ -124,13 +151,16 @@ func (q *request) sendsOfMessage(id string) (any, error) {
 	if !sluice.ValidMessageID(id) {
 		return found, nil
 	}
-	rows, err := q.Sends.MessageSends(q.Context(), id)
-	for i := range rows {
-		found.Sends = append(found.Sends, foundSend(&rows[i]))
-		if r := &rows[i]; r.State == mail.SendWaiting {
-			found.Sends[i].WaitsFor = q.WaitsFor(r.To, r.Class)
+	err := q.lookAtSends(func(ctx context.Context) error {
+		rows, err := q.Sends.MessageSends(ctx, id)
+		for i := range rows {
+			found.Sends = append(found.Sends, foundSend(&rows[i]))
+			if r := &rows[i]; r.State == mail.SendWaiting {
+				found.Sends[i].WaitsFor = q.WaitsFor(r.To, r.Class)
+			}
 		}
-	}
+		return err
+	})
 	return found, err
 }
 

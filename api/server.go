@@ -116,6 +116,7 @@ type Server struct {
 	streams     chan struct{}
 	searches    chan struct{}
 	looks       chan struct{} // for people
+	sendLooks   chan struct{} // at sends
 	lives       chan struct{} // streams of the overview
 	stopping    chan struct{} // closed when the server stops: profiles end
 	stopOnce    sync.Once
@@ -149,6 +150,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s.streams = make(chan struct{}, maxStreams)
 	s.searches = make(chan struct{}, parallelSearches)
 	s.looks = make(chan struct{}, parallelPeople)
+	s.sendLooks = make(chan struct{}, parallelSends)
 	s.lives = make(chan struct{}, maxLives)
 	s.heartbeat, s.strangerWithin = heartbeatEvery, strangerWithin
 	s.stopping = make(chan struct{})

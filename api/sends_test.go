@@ -1,0 +1,53 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+
+	"sluice/mail"
+)
+
+const aMessage = "019a0000000000000000000000000abc"
+
+// slowSends is a ledger that answers when it is let.
+type slowSends struct {
+	mail.SendStore
+	asked, answer chan struct{}
+}
+
+func (s *slowSends) wait() {
+	s.asked <- struct{}{}
+	<-s.answer
+}
+
+func (s *slowSends) MessageSends(context.Context, string) ([]mail.SendRow, error) {
+	s.wait()
+	return []mail.SendRow{mail.NewSendRow(&mail.StoredSend{Send: mail.Send{Message: aMessage, Recipients: 1, Priority: mail.PriorityLow, Class: mail.ClassMarketing}})}, nil
+}
+
+func (s *slowSends) NewestSends(context.Context, mail.SendKey, int) ([]mail.SendRow, error) {
+	s.wait()
+	return nil, nil
+}
+
+// Of requests that read sends few are under way at once; others are told to come again.
+func TestLooksAtSendsAreBounded(t *testing.T) {
+	x := startMails(t)
+	slow := &slowSends{SendStore: x.store, asked: make(chan struct{}), answer: make(chan struct{})}
+	x.p.sends = slow
+	_, text := addKey(t, x.store, "messages:send", "status:read")
+	paths := []string{messagesPath + "/" + aMessage, sendsPath, sendsPath + "?message=" + aMessage}
+	server := x.url[:len(x.url)-len(messagesPath)]
+	var asking sync.WaitGroup
+	for i := range parallelSends {
+		asking.Go(func() { callJSON(t, server+paths[i%len(paths)], http.MethodGet, "Bearer "+text, "", http.StatusOK, nil) })
+		<-slow.asked
+	}
+	for _, path := range paths {
+		callJSON(t, server+path, http.MethodGet, "Bearer "+text, "", http.StatusServiceUnavailable, nil)
+	}
+	close(slow.answer)
+	asking.Wait()
+}
