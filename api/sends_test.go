@@ -42,7 +42,9 @@ func TestLooksAtSendsAreBounded(t *testing.T) {
 	server := x.url[:len(x.url)-len(messagesPath)]
 	var asking sync.WaitGroup
 	for i := range parallelSends {
-		asking.Go(func() { callJSON(t, server+paths[i%len(paths)], http.MethodGet, "Bearer "+text, "", http.StatusOK, nil) })
+		asking.Go(func() {
+			callJSON(t, server+paths[i%len(paths)], http.MethodGet, "Bearer "+text, "", http.StatusOK, nil)
+		})
 		<-slow.asked
 	}
 	for _, path := range paths {

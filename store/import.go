@@ -184,7 +184,8 @@ type FileImportStore interface {
 	FileImport(ctx context.Context, id string) (FileImport, error)
 	FileImports(ctx context.Context, before string, limit int) ([]FileImport, error)
 
-	// ClaimImport says that a piece at an offset is about to be written. ErrConflict: the
+	// ClaimImport says that a piece at an offset is about to be written, also one that is
+	// claimed already; nowMillis is later than the import's UpdatedMillis. ErrConflict: the
 	// import is not open, is elsewhere, or another piece is claimed.
 	ClaimImport(ctx context.Context, id string, offset int64, claim string, nowMillis int64) error
 

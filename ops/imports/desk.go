@@ -152,10 +152,8 @@ func (d *Desk) Piece(ctx context.Context, id string, offset int64, text string) 
 		if want, err := p.read(text); err != nil || want > 0 {
 			return store.ImportPiece{NextOffset: offset, WantBytes: want}, err
 		}
-		if i.Claim == "" {
-			err = d.Store.ClaimImport(ctx, id, offset, p.claim, d.Clock.Now().UnixMilli())
-		}
-		if err == nil {
+		// Also of what is claimed already: it is written from now on, for pieceTime at most.
+		if err = d.Store.ClaimImport(ctx, id, offset, p.claim, max(d.Clock.Now().UnixMilli(), i.UpdatedMillis+1)); err == nil {
 			err = p.write(ctx)
 		}
 		if errors.Is(err, sluice.ErrConflict) { // somebody else sends it, too

@@ -151,7 +151,7 @@ func (d *Desk) beginUndo(ctx context.Context, i *store.FileImport) error {
 		return err
 	}
 	if left > 0 {
-		return conflict("%d events of it are still to be stored; undo it when they are", left)
+		return errUnstored(left)
 	}
 	err = d.Store.SetImportState(ctx, *i, store.ImportUndoing, d.Clock.Now().UnixMilli())
 	if errors.Is(err, sluice.ErrConflict) {
@@ -160,12 +160,24 @@ func (d *Desk) beginUndo(ctx context.Context, i *store.FileImport) error {
 	return err
 }
 
-// remove undoes batches, until all are or its time is over.
+func errUnstored(left int64) error {
+	return conflict("%d events of it are still to be stored; undo it when they are", left)
+}
+
+// remove undoes batches, until all are or its time is over. What is still to be stored
+// would come behind the undo: a sender of long ago may have written it all the same.
 func (d *Desk) remove(ctx context.Context, id string) error {
+	cursors, err := cursorsOf(ctx, d.Store, len(d.Logs))
+	if err != nil {
+		return err
+	}
 	now := d.Clock.Now()
 	end := now.Add(undoTime)
 	hours, days := SeriesFrom(&d.Kept, now)
 	return d.eachUnit(ctx, id, func(u *store.ImportUnit) (more bool, err error) {
+		if left := unstored(cursors, u.Batches); left > 0 {
+			return false, errUnstored(left)
+		}
 		for i := range u.Batches {
 			if !d.Clock.Now().Before(end) {
 				return false, nil

@@ -57,7 +57,7 @@ func (s *Store) FileImports(ctx context.Context, before string, limit int) ([]st
 // ClaimImport implements store.FileImportStore.
 func (s *Store) ClaimImport(ctx context.Context, id string, offset int64, claim string, nowMillis int64) error {
 	err := s.writeSmall(ctx, func(tx *txn) error {
-		return tx.oneChanged(ctx, "import_claim", claim, s.d.millis(nowMillis), id, offset)
+		return tx.oneChanged(ctx, "import_claim", claim, s.d.millis(nowMillis), id, offset, claim)
 	})
 	return s.failed(err, "claim a piece of import %.64q in", id)
 }
@@ -109,7 +109,7 @@ func (s *Store) SetImportState(ctx context.Context, was store.FileImport, state 
 		ended = nowMillis
 	}
 	err := s.writeSmall(ctx, func(tx *txn) error {
-		return tx.oneChanged(ctx, "import_state", state, s.d.millis(nowMillis), s.millisOrNull(ended), was.ID, was.State, was.NextOffset, was.Claim)
+		return tx.oneChanged(ctx, "import_state", state, s.d.millis(nowMillis), s.millisOrNull(ended), was.ID, was.State, was.NextOffset, was.Claim, s.d.millis(was.UpdatedMillis))
 	})
 	return s.failed(err, "change the state of import %.64q in", was.ID)
 }

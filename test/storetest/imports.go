@@ -35,7 +35,7 @@ func testFileImports(t *testing.T, f *fixture) {
 
 	must(t, s.ClaimImport(f.ctx, "a1", 0, "10:x", 2))
 	for name, err := range map[string]error{
-		"claimed twice":              s.ClaimImport(f.ctx, "a1", 0, "10:x", 3),
+		"claimed for another piece":  s.ClaimImport(f.ctx, "a1", 0, "10:y", 3),
 		"claimed elsewhere":          s.ClaimImport(f.ctx, "a2", 10, "10:x", 3),
 		"moved by another claim":     s.MoveImport(f.ctx, store.ImportMove{ID: "a1", Claim: "10:y", NextOffset: 10}),
 		"moved from elsewhere":       s.MoveImport(f.ctx, store.ImportMove{ID: "a1", From: 5, Claim: "10:x", NextOffset: 10}),
@@ -47,6 +47,10 @@ func testFileImports(t *testing.T, f *fixture) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	claimed, err := s.FileImport(f.ctx, "a1")
+	must(t, err)
+	must(t, s.ClaimImport(f.ctx, "a1", 0, "10:x", claimed.UpdatedMillis+1)) // sent again
+	wantError(t, s.SetImportState(f.ctx, claimed, store.ImportUndoing, 3), sluice.ErrConflict)
 	move := store.ImportMove{ID: "a1", Claim: "10:x", NextOffset: 10, Lines: 4, Taken: 3, Refused: 2, Reader: `{"ä":"\n"}`, LastPiece: "{}", RefusedLines: []store.RefusedLine{{Line: 7, Reason: "not JSON: ä"}, {Line: 2, Reason: "x"}}, NowMillis: 1_760_000_000_009}
 	must(t, s.MoveImport(f.ctx, move))
 	wantError(t, s.MoveImport(f.ctx, move), sluice.ErrConflict)

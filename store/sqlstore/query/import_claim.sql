@@ -1,1 +1,1 @@
-UPDATE imports SET claim = ?, updated = ? WHERE id = ? AND state = 'open' AND next_offset = ? AND claim = ''
+UPDATE imports SET claim = ?, updated = ? WHERE id = ? AND state = 'open' AND next_offset = ? AND (claim = '' OR claim = ?)

@@ -1,0 +1,105 @@
+package imports
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/ingest"
+	"sluice/store"
+	"sluice/store/sqlstore"
+	"sluice/test/clocktest"
+)
+
+var errCut = errors.New("the sender has died")
+
+// cut is a database whose claims are made, and not answered.
+type cut struct{ *sqlstore.Store }
+
+func (c cut) ClaimImport(ctx context.Context, id string, offset int64, claim string, nowMillis int64) error {
+	if err := c.Store.ClaimImport(ctx, id, offset, claim, nowMillis); err != nil {
+		return err
+	}
+	return errCut
+}
+
+// testDesk is a desk of one partition, with an import of two lines. Nothing is written.
+func testDesk(t *testing.T) (d *Desk, db *sqlstore.Store, clock *clocktest.Clock, i store.FileImport) {
+	t.Helper()
+	db, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
+	if err == nil {
+		t.Cleanup(func() { _ = db.Close() })
+		err = db.Migrate(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock = clocktest.At(time.UnixMilli(1_780_000_000_000))
+	d = &Desk{Into: Into{Logs: make([]*flow.Log, 1), Clock: clock}, Store: cut{db}}
+	if i, err = d.Begin(t.Context(), store.FileImport{Name: "f", SizeBytes: int64(len(twoLines)), Options: store.ImportOptions{Kind: store.ImportEvents, Format: "ndjson"}}); err != nil {
+		t.Fatal(err)
+	}
+	return d, db, clock, i
+}
+
+const twoLines = `{"event":"n","time":1}` + "\n" + `{"event":"n","time":2}` + "\n"
+
+// A piece that is sent again under an old claim is being written, as one is that was just
+// claimed: an undo waits for it, and one that has begun before gives way.
+func TestAPieceThatIsSentAgainHoldsUpAnUndo(t *testing.T) {
+	d, db, clock, i := testDesk(t)
+	for range 2 {
+		if _, err := d.Piece(t.Context(), i.ID, 0, twoLines); !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+		clock.Move(5 * time.Minute)
+	}
+	clock.Move(-5 * time.Minute)
+	before, err := db.FileImport(t.Context(), i.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Undo(t.Context(), i.ID); err == nil || !strings.Contains(err.Error(), "a piece of it is being written") {
+		t.Errorf("just sent again: %v", err)
+	}
+	if _, err := d.Piece(t.Context(), i.ID, 0, twoLines); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	if err := db.SetImportState(t.Context(), before, store.ImportUndoing, clock.Now().UnixMilli()); !errors.Is(err, sluice.ErrConflict) {
+		t.Errorf("an undo that has looked before: %v", err)
+	}
+}
+
+// What is still to be stored is not undone: it would be stored behind that.
+func TestAnUndoLeavesWhatIsNotStored(t *testing.T) {
+	d, db, _, i := testDesk(t)
+	batch := store.ImportedBatch{Partition: 0, Position: sluice.Position{Major: 7}, Items: 2}
+	if err := db.NoteImported(t.Context(), i.ID, store.ImportUnit{ID: "u", Batches: []store.ImportedBatch{batch}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.SetImportState(t.Context(), i, store.ImportUndoing, i.UpdatedMillis); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Undo(t.Context(), i.ID); err == nil || !strings.Contains(err.Error(), "2 events of it are still to be stored") {
+		t.Errorf("before it is stored: %v", err)
+	}
+	cursors, err := db.Cursors(t.Context(), ingest.StoreRole, []int{0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepared, err := db.Prepare(&store.Effect{Moves: []store.Move{{Follower: ingest.StoreRole, From: cursors[0], To: batch.Position}}})
+	if err == nil {
+		_, err = db.Apply(t.Context(), prepared)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i, err = d.Undo(t.Context(), i.ID); err != nil || i.State != store.ImportUndone {
+		t.Errorf("when it is stored: %s, %v", i.State, err)
+	}
+}
