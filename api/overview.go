@@ -85,9 +85,7 @@ func (s *Server) lookOver(now time.Time) *Overview {
 		MarketingStopped: st.MarketingStopped, Lanes: st.Lanes, Later: st.Later, Routes: st.Routes,
 		Sends: []SendsTotal{}, InDoubt: stats.InDoubt, Suppressed: stats.Suppressed, DiskFreeBytes: stats.DiskFreeBytes, DiskSizeBytes: stats.DiskSizeBytes,
 	}
-	if p, ok := s.program.(Warner); ok {
-		o.Warnings = append(o.Warnings, p.Warnings()...)
-	}
+	o.Warnings = append(o.Warnings, s.warnings()...)
 	for _, reason := range st.Reasons {
 		if what, why, ok := strings.Cut(reason, ": "); ok {
 			switch what {

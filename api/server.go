@@ -121,6 +121,7 @@ type Server struct {
 	stopping    chan struct{} // closed when the server stops: profiles end
 	stopOnce    sync.Once
 	requests    requestIDs
+	unnamed     unnamed
 
 	heartbeat      time.Duration // of streams of events
 	strangerWithin time.Duration // that a body of a stranger may bring nothing
@@ -408,10 +409,8 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		seconds := int(covered.Seconds())
 		answer.ListMargin = &seconds
 	}
-	if p, ok := s.program.(Warner); ok {
-		if answer.Warnings = p.Warnings(); len(answer.Warnings) > 0 && !watched {
-			answer.Warnings = []string{hidden}
-		}
+	if answer.Warnings = s.warnings(); len(answer.Warnings) > 0 && !watched {
+		answer.Warnings = []string{hidden}
 	}
 	err := s.program.Ready()
 	if err == nil {

@@ -36,6 +36,7 @@ func examineConfig(cfg *config.Config) doctor.Examination {
 		e.Warn(doctor.CheckConfigListen, "put a proxy with TLS before it, and let only the proxy reach it (listen on 127.0.0.1, or a firewall)",
 			"other machines reach %s, by HTTP without TLS: keys and addresses can be read on the way", cfg.Listen)
 	}
+	examineProxies(&e, cfg)
 	examineFile(&e, file, secret)
 	examineKeys(&e, cfg)
 	if cfg.AcceptGaps {
@@ -54,6 +55,20 @@ func examineConfig(cfg *config.Config) doctor.Examination {
 		e.Fine(doctor.CheckConfigData, "the data directory %s is not open to every user of this machine", cfg.Data)
 	}
 	return e
+}
+
+// examineProxies looks whether those who come through a proxy can be told apart. The server
+// speaks no TLS, so before an https address there is one.
+func examineProxies(e *doctor.Examination, cfg *config.Config) {
+	switch {
+	case len(cfg.Proxies) > 0:
+		e.Fine(doctor.CheckConfigProxies, "what %s says in X-Forwarded-For is believed", strings.Join(cfg.Proxies, ", "))
+	case strings.HasPrefix(cfg.PublicURL, "https://"):
+		e.Warn(doctor.CheckConfigProxies, "set proxies to the addresses from which the proxy reaches this server",
+			"public_url is an https address, which a proxy serves, and proxies is empty: all who come through it count as one, so a stranger with wrong passwords keeps everybody from signing in")
+	default:
+		e.Fine(doctor.CheckConfigProxies, "no proxy is configured")
+	}
 }
 
 func examineFile(e *doctor.Examination, file string, secret bool) {

@@ -67,6 +67,17 @@ func Sender(r *http.Request, proxies []netip.Prefix) netip.Addr {
 	return ip
 }
 
+// UnnamedProxy returns where a request comes from that says in X-Forwarded-For whose it
+// is, from an address that is none of the proxies: so all whom it passes on count as one.
+func UnnamedProxy(r *http.Request, proxies []netip.Prefix) (from netip.Addr, ok bool) {
+	if len(r.Header.Values("X-Forwarded-For")) == 0 {
+		return from, false
+	}
+	remote, err := netip.ParseAddrPort(r.RemoteAddr)
+	from = remote.Addr().Unmap().WithZone("")
+	return from, err == nil && !isProxy(from, proxies)
+}
+
 func isProxy(ip netip.Addr, proxies []netip.Prefix) bool {
 	return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(ip) })
 }

@@ -77,6 +77,7 @@ const (
 	CheckConfigValid   Check = "config-valid"
 	CheckConfigRootKey Check = "config-root-key"
 	CheckConfigListen  Check = "config-listen"
+	CheckConfigProxies Check = "config-proxies"
 	CheckConfigSecrets Check = "config-secrets"
 	CheckConfigGaps    Check = "config-accept-gaps"
 	CheckConfigTimes   Check = "config-event-time"

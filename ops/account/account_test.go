@@ -310,6 +310,16 @@ func TestThrottle(t *testing.T) {
 	if refused != 5 {
 		t.Errorf("%d attempts from a network were refused, want 5", refused)
 	}
+	now = now.Add(throttleWindow)
+	for i := range triesOfName + 7 { // each from a /64 of its own, of one /48
+		tries("ann", fmt.Sprintf("2001:db8:7:%x::1", i), 1)
+	}
+	if n := tries("ann", "192.0.2.1", 1); n != 0 {
+		t.Error("who has a /48 locks a name")
+	}
+	if n := tries("bob", "2001:db8:7:1::1", 1); n != 0 {
+		t.Error("and another name from there")
+	}
 }
 
 // What is kept of a password is matched by it alone, and a forged row costs no memory.

@@ -12,7 +12,7 @@ import (
 // Bounds of attempts to sign in, in this process.
 const (
 	throttleWindow  = 15 * time.Minute
-	triesOfBoth     = 10  // of one name from one network that fail
+	triesOfBoth     = 10  // of one name from one network that fail: of IPv6 a /48, which a site may have
 	triesOfName     = 100 // of one name from all networks that fail: strangers from a few do not lock it
 	triesOfAddress  = 40  // of one network that fail: an IPv4 address, or a /64 of IPv6
 	throttleCounter = 1 << 15
@@ -35,10 +35,11 @@ type attempts struct {
 
 func newThrottle() *throttle { return &throttle{seed: maphash.MakeSeed()} }
 
-// network is what of an address is counted: who has one IPv6 address has 2^64.
-func network(from netip.Addr) string {
+// network is what of an address is counted: of IPv6 so many bits. Who has one address has
+// 2^64, and who has a /48 has 65,536 networks of these.
+func network(from netip.Addr, bits int) string {
 	if from.Is6() && !from.Is4In6() {
-		if p, err := from.Prefix(64); err == nil {
+		if p, err := from.Prefix(bits); err == nil {
 			return p.String()
 		}
 	}
@@ -49,8 +50,7 @@ func network(from netip.Addr) string {
 // the last; the only one if there is no name.
 func (t *throttle) of(name string, from netip.Addr, now time.Time) []*attempts {
 	var found []*attempts
-	net := network(from)
-	for i, text := range []string{name + " " + net, name, net} { // no name has a space
+	for i, text := range []string{name + " " + network(from, 48), name, network(from, 64)} { // no name has a space
 		if name == "" && i < 2 {
 			continue
 		}
