@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"net"
 	"net/http"
 	"regexp"
 	"slices"
@@ -31,89 +32,113 @@ func (s *Server) document(w http.ResponseWriter, _ *http.Request) {
 	s.write(w, openAPI)
 }
 
-// docs answers with the page, or with the part of it that is searched for. All who ask for
-// the whole page share its bytes: one that does not read holds no copy of it. A search is
-// under way until its answer is written, for the same reason.
+// docs answers with the page, or with the part of it that is searched for.
 func (s *Server) docs(w http.ResponseWriter, r *http.Request) {
 	asked := r.URL.Query().Get("q")
 	asked = strings.TrimSpace(strings.ToValidUTF8(asked[:min(len(asked), maxAskedBytes)], ""))
 	d, err := apiDocs()
-	text := d.whole
-	if err == nil && asked != "" {
-		var done func()
-		if done, err = takeAny(s.searches, "searches are being answered"); err == nil {
-			defer done()
-			text, err = d.make(asked)
-		}
+	var page net.Buffers
+	if err == nil {
+		page, err = s.searched(d, asked)
 	}
 	if err != nil {
 		s.writeError(w, r, err)
 		return
 	}
-	s.writeHTML(w, http.StatusOK, d.style, formsHere, text)
-}
-
-// make makes the page of what is searched for; empty: that of all.
-func (d *describedAPI) make(asked string) ([]byte, error) {
-	var b bytes.Buffer
-	if err := d.page.Execute(&b, d.view(asked)); err != nil {
-		return nil, fmt.Errorf("make the page of openapi.json: %w", err)
+	s.beginHTML(w, http.StatusOK, d.style, formsHere)
+	if _, err := page.WriteTo(w); err != nil {
+		s.log.Debug("answer not delivered", "id", idOf(w), "error", err)
 	}
-	return b.Bytes(), nil
 }
 
-// Bounds of searches: what is asked for, and how many are answered at once.
-// Anybody may ask. A page takes some milliseconds, and up to half a megabyte.
+// searched returns the page of what is searched for; empty: that of all. It is under way
+// while it searches, and not while somebody reads the answer.
+func (s *Server) searched(d *describedAPI, asked string) (net.Buffers, error) {
+	if asked == "" {
+		return d.find("")
+	}
+	done, err := takeAny(s.searches, "searches are being answered")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return d.find(asked)
+}
+
+// Bounds of searches: what is asked for, and how many are under way at once. Anybody may
+// ask, and one takes some milliseconds.
 const (
 	maxAskedBytes    = 100
-	parallelSearches = 16
+	parallelSearches = 4
 )
 
-// describedAPI is what the page of the API is made of.
+// describedAPI is what pages of the API are made of. All pages share the texts of the calls,
+// so that an answer that nobody reads has little of its own.
 type describedAPI struct {
 	document apiDocument
 	page     *template.Template
-	style    string            // what a policy calls its style
-	whole    []byte            // the page of all calls
-	texts    map[string]string // all that is said of a call, in lower case, by its id
+	style    string // what a policy calls its style
+	top      []byte // up to what is asked for
+	tags     []describedTag
+	bottom   []byte // from the end of the calls on
+}
+
+// describedTag are the calls of a tag.
+type describedTag struct {
+	listed, group []byte // how it begins in the table of contents, and below
+	calls         []describedCall
+}
+
+// describedCall is a call on the page.
+type describedCall struct {
+	said          string // all that is said of it, in lower case
+	line, section []byte // in the table of contents, and below
 }
 
 // apiDocs reads the description when it is first asked for.
 var apiDocs = sync.OnceValues(func() (*describedAPI, error) {
-	d := &describedAPI{texts: make(map[string]string)}
+	d := &describedAPI{}
 	var raw struct {
 		Paths ordered[ordered[json.RawMessage]]
 	}
 	if err := errors.Join(json.Unmarshal(openAPI, &d.document), json.Unmarshal(openAPI, &raw)); err != nil {
 		return d, fmt.Errorf("read openapi.json: %w", err)
 	}
-	for i, path := range d.document.Paths {
-		for j, call := range path.Value {
-			d.texts[call.Value.OperationID] = strings.ToLower(call.Name + " " + path.Name + " " + string(raw.Paths[i].Value[j].Value))
-		}
-	}
 	var err error
 	d.page, err = template.New("docs").Funcs(template.FuncMap{"prose": prose, "plain": plain, "last": last, "pretty": pretty, "join": join, "bounds": bounds}).Parse(docsTemplate)
 	if err != nil {
 		return d, fmt.Errorf("read docs.html: %w", err)
 	}
-	d.whole, err = d.make("")
-	d.style = styleHash(string(d.whole))
+	part := func(name string, of any) []byte {
+		text, makeErr := d.make(name, of)
+		err = errors.Join(err, makeErr)
+		return text
+	}
+	d.top, d.bottom = part("top", &d.document), part("bottom", &d.document)
+	d.style = styleHash(string(d.top))
+	for _, tag := range d.document.Tags {
+		t := describedTag{listed: part("tag", tag), group: part("group", tag)}
+		for i, path := range d.document.Paths {
+			for j, call := range path.Value {
+				if slices.Contains(call.Value.Tags, tag.Name) {
+					shown := docsCall{path.Name, call}
+					said := call.Name + " " + path.Name + " " + string(raw.Paths[i].Value[j].Value)
+					t.calls = append(t.calls, describedCall{strings.ToLower(said), part("line", shown), part("call", shown)})
+				}
+			}
+		}
+		d.tags = append(d.tags, t)
+	}
 	return d, err
 })
 
-// docsView is what the page shows.
-type docsView struct {
-	*apiDocument
-	Asked  string
-	Found  int
-	Groups []docsGroup
-}
-
-// docsGroup are the calls of a tag.
-type docsGroup struct {
-	Name, Description string
-	Calls             []docsCall
+// make makes a part of the page.
+func (d *describedAPI) make(part string, of any) ([]byte, error) {
+	var b bytes.Buffer
+	if err := d.page.ExecuteTemplate(&b, part, of); err != nil {
+		return nil, fmt.Errorf("make the page of openapi.json: %w", err)
+	}
+	return b.Bytes(), nil
 }
 
 type docsCall struct {
@@ -121,26 +146,38 @@ type docsCall struct {
 	member[operation]
 }
 
-// view groups the calls that have all words of what is asked for by their tags.
-func (d *describedAPI) view(asked string) *docsView {
-	v := &docsView{apiDocument: &d.document, Asked: asked}
+// find makes the page of the calls of which all words of what is asked for are said.
+func (d *describedAPI) find(asked string) (net.Buffers, error) {
 	words := strings.Fields(strings.ToLower(asked))
-	for _, tag := range d.document.Tags {
-		group := docsGroup{Name: tag.Name, Description: tag.Description}
-		for _, path := range d.document.Paths {
-			for _, call := range path.Value {
-				text := d.texts[call.Value.OperationID]
-				if slices.Contains(call.Value.Tags, tag.Name) && !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) }) {
-					group.Calls = append(group.Calls, docsCall{path.Name, call})
-				}
+	var list, calls net.Buffers
+	found := 0
+	for i := range d.tags {
+		tag := &d.tags[i]
+		before := found
+		for j := range tag.calls {
+			call := &tag.calls[j]
+			if slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(call.said, word) }) {
+				continue
 			}
+			if found == before {
+				list, calls = append(list, tag.listed), append(calls, tag.group)
+			}
+			found++
+			list, calls = append(list, call.line), append(calls, call.section)
 		}
-		if v.Found += len(group.Calls); len(group.Calls) > 0 {
-			v.Groups = append(v.Groups, group)
+		if found > before {
+			list = append(list, endOfTag)
 		}
 	}
-	return v
+	head, err := d.make("asked", map[string]any{"Asked": asked, "Found": found})
+	return slices.Concat(net.Buffers{d.top, head}, list, net.Buffers{endOfList}, calls, net.Buffers{d.bottom}), err
 }
+
+// What ends the calls of a tag in the table of contents, and the table.
+var (
+	endOfTag  = []byte("\n</ul></details>")
+	endOfList = []byte("\n</nav>")
+)
 
 // apiDocument is what the page shows of an OpenAPI document.
 type apiDocument struct {

@@ -1,12 +1,16 @@
 package api
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strconv"
@@ -157,6 +161,42 @@ func TestDocs(t *testing.T) {
 	}
 	if strings.Count(body, "<section>") != strings.Count(body, "</section>") || strings.Count(body, "<pre>") == 0 {
 		t.Error("the page is cut off")
+	}
+}
+
+// smallBuffers has connections keep little of what is written and not read.
+type smallBuffers struct{ net.Listener }
+
+func (l smallBuffers) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		err = c.(*net.TCPConn).SetWriteBuffer(4096)
+	}
+	return c, err
+}
+
+// Who searches and does not read the answer keeps nobody else from searching.
+func TestUnreadSearches(t *testing.T) {
+	s := New("", &program{}, slog.New(slog.DiscardHandler), Options{})
+	server := httptest.NewUnstartedServer(s.http.Handler)
+	server.Listener = smallBuffers{server.Listener}
+	server.Start()
+	defer server.Close()
+	for i := range 4 * parallelSearches {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		const wanted = "HTTP/1.1 200"
+		begin := make([]byte, len(wanted))
+		_, err = fmt.Fprint(conn, "GET /docs?q=e HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+		if err == nil {
+			_, err = io.ReadFull(conn, begin)
+		}
+		if err != nil || string(begin) != wanted {
+			t.Fatalf("search %d, while nobody reads what the others found: %s, %v", i+1, begin, err)
+		}
 	}
 }
 

@@ -47,6 +47,12 @@ func (s *Server) makePage(w http.ResponseWriter, status int, p *page, formAction
 // writeHTML answers with a page that has nothing but its own style and, at most,
 // forms that lead to where formAction says.
 func (s *Server) writeHTML(w http.ResponseWriter, status int, style, formAction string, html []byte) {
+	s.beginHTML(w, status, style, formAction)
+	s.write(w, html)
+}
+
+// beginHTML is writeHTML of a page whose text the caller writes.
+func (s *Server) beginHTML(w http.ResponseWriter, status int, style, formAction string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src "+style+"; base-uri 'none'; form-action "+formAction+"; frame-ancestors 'none'")
@@ -54,5 +60,4 @@ func (s *Server) writeHTML(w http.ResponseWriter, status int, style, formAction 
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("X-Robots-Tag", "noindex")
 	w.WriteHeader(status)
-	s.write(w, html)
 }
