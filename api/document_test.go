@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
+
 	"sluice/test/apitest"
 )
 
@@ -70,6 +72,99 @@ func TestDocumentForClients(t *testing.T) {
 				t.Errorf("%s %s: it says how it is refused: %t; summary %q, tags %v, id %s", method, path, refused, operation.Summary, operation.Tags, operation.OperationID)
 			}
 			ids[operation.OperationID] = true
+		}
+	}
+}
+
+// openObjects are those in answers that may have members which the document has not, by
+// their places, with whose these are. What any other object has beyond the document is an
+// error of each test that is answered by it.
+var openObjects = map[string]string{
+	"AuditEntry.before":                              "the members of what was changed",
+	"AuditEntry.after":                               "the members of what was changed",
+	"BrazeUser.custom_attributes":                    "attributes, as the operator calls them",
+	"post /users/track/sync.users.custom_attributes": "attributes, as the operator calls them",
+	"ImportRow.attributes":                           "attributes, as the operator calls them",
+	"ImportRow.properties":                           "properties, as producers call them",
+	"TimelineEntry.event.properties":                 "properties, as producers call them",
+	"MessageLife.metadata":                           "what the sender wrote",
+	"JourneyDocument":                                "docs/journeys.md has its members, and another schema",
+	"Segment.rule":                                   "docs/segments.md has its members",
+	"get /openapi.json":                              "OpenAPI has its members",
+	"get /openapi.json.info":                         "OpenAPI has its members",
+	"get /openapi.json.paths":                        "OpenAPI has its members",
+}
+
+// An answer has no member that the document has not: each of its objects says so, and what
+// tests are answered is compared with it.
+func TestDocumentHasEveryMember(t *testing.T) {
+	_, c := checked(t)
+	found := make(map[string]bool)
+	for path, item := range c.Document.Paths.Map() {
+		for method, operation := range item.Operations() {
+			for _, answer := range operation.Responses.Map() {
+				for _, media := range answer.Value.Content {
+					openIn(media.Schema, strings.ToLower(method)+" "+path, make(map[string]bool), found)
+				}
+			}
+		}
+	}
+	for place := range found {
+		if openObjects[place] == "" {
+			t.Errorf("%s may have members that are not in openapi.json: give it additionalProperties", place)
+		}
+	}
+	for place := range openObjects {
+		if !found[place] {
+			t.Errorf("%s is no object in an answer that may have any members", place)
+		}
+	}
+}
+
+// openIn finds the objects of a schema that may have any members.
+func openIn(s *openapi3.SchemaRef, place string, known, found map[string]bool) {
+	if s == nil || known[s.Ref] {
+		return
+	}
+	if s.Ref != "" {
+		known[s.Ref] = true
+		place = last(s.Ref)
+	}
+	v := s.Value
+	if v.Type.Includes("object") || len(v.Properties) > 0 {
+		if more := v.AdditionalProperties; more.Schema == nil && (more.Has == nil || *more.Has) {
+			found[place] = true
+		}
+	}
+	for name, member := range v.Properties {
+		openIn(member, place+"."+name, known, found)
+	}
+	for _, part := range slices.Concat(v.OneOf, v.AnyOf, v.AllOf, []*openapi3.SchemaRef{v.Items, v.AdditionalProperties.Schema}) {
+		openIn(part, place, known, found)
+	}
+}
+
+// What the gate takes in the query of a call is described, and nothing else is: any other
+// name is refused.
+func TestDocumentHasEveryParameter(t *testing.T) {
+	_, c := checked(t)
+	for i := range calls {
+		row := &calls[i]
+		if row.query == anyQuery {
+			continue
+		}
+		item := c.Document.Paths.Value(row.path)
+		var described []string
+		for _, p := range slices.Concat(item.Parameters, item.GetOperation(row.method).Parameters) {
+			if p.Value.In == openapi3.ParameterInQuery {
+				described = append(described, p.Value.Name)
+			}
+		}
+		taken := strings.Fields(row.query)
+		slices.Sort(described)
+		slices.Sort(taken)
+		if !slices.Equal(described, taken) {
+			t.Errorf("%s %s takes %q in its query, openapi.json describes %q", row.method, row.path, taken, described)
 		}
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"flag"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,6 +47,45 @@ func serveDashboard(t *testing.T) *served {
 	return serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 }
 
+// isAPI reports whether a page asks the API for a path, and not for itself or a stream.
+func isAPI(path string) bool {
+	return (strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/users/")) && !strings.HasSuffix(path, "/stream")
+}
+
+// roundTrip is a function as an http.RoundTripper.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// documentedProxy returns the URL of a proxy before a program, which compares every answer
+// that a browser gets of the API with the document that the program serves.
+func documentedProxy(t *testing.T, to string) string {
+	t.Helper()
+	target, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := described(t, to).Transport(t, transport)
+	p := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = r.In.Host // which the Origin of a change is compared with
+		},
+		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			if isAPI(r.URL.Path) {
+				return compared.RoundTrip(r)
+			}
+			return transport.RoundTrip(r)
+		}),
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	})
+	t.Cleanup(func() {
+		p.CloseClientConnections()
+		p.Close()
+	})
+	return p.URL
+}
+
 // asBrowser makes a request of JSON with headers, names and values in turn.
 func (s *served) asBrowser(t *testing.T, method, path, body string, header ...string) *http.Response {
 	t.Helper()
@@ -64,7 +106,7 @@ func (s *served) asBrowser(t *testing.T, method, path, body string, header ...st
 }
 
 // The dashboard does in a browser what it promises, with Chromium, axe-core and the real
-// program.
+// program, of which every answer is as openapi.json says.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	s, link := startDashboard(t)
@@ -78,7 +120,8 @@ func TestDashboard(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 6*patience) // what was done until then is told
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", filepath.Join("testdata", "dashboard.cjs"), s.url, link, shots)
+	at := documentedProxy(t, s.url)
+	cmd := exec.CommandContext(ctx, "node", filepath.Join("testdata", "dashboard.cjs"), at, strings.Replace(link, s.url, at, 1), shots)
 	cmd.Env = append(os.Environ(), "NODE_PATH="+filepath.Join(testTools(t, "node", "npm-test/package-lock.json"), "node_modules"))
 	said, err := cmd.CombinedOutput()
 	t.Logf("%s", said)

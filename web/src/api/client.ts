@@ -25,9 +25,14 @@ type Answer<O> = O extends { responses: infer R }
 
 export type Result<P extends keyof paths, M extends Method> = M extends keyof paths[P] ? Answer<paths[P][M]> : never;
 
-interface Given {
+/** QueryNames are the names that the query of a call may have. */
+type QueryNames<P extends keyof paths, M extends Method> = M extends keyof paths[P]
+  ? paths[P][M] extends { parameters: { query?: infer Q } } ? [NonNullable<Q>] extends [never] ? never : keyof NonNullable<Q> & string : never
+  : never;
+
+interface Given<Q extends string = string> {
   params?: Record<string, string | number>;
-  query?: Record<string, string | number | undefined>;
+  query?: Partial<Record<Q, string | number>>;
   body?: unknown;
   raw?: BodyInit; // instead of a body of JSON
   signal?: AbortSignal;
@@ -73,7 +78,7 @@ async function fetchText(method: Method, url: string, given: Given): Promise<{ a
 }
 
 /** call makes a request and returns its answer; it throws an ApiError. */
-export async function call<P extends keyof paths, M extends Method>(method: M, path: P, given: Given = {}): Promise<Result<P, M>> {
+export async function call<P extends keyof paths, M extends Method>(method: M, path: P, given: Given<QueryNames<P, M>> = {}): Promise<Result<P, M>> {
   let url: string = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(given.params?.[name] ?? "")));
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(given.query ?? {})) {
@@ -96,4 +101,4 @@ export async function call<P extends keyof paths, M extends Method>(method: M, p
   return body as Result<P, M>;
 }
 
-export const get = <P extends keyof paths>(path: P, given?: Given) => call("get", path, given);
+export const get = <P extends keyof paths>(path: P, given?: Given<QueryNames<P, "get">>) => call("get", path, given);

@@ -2860,10 +2860,18 @@ export interface components {
             status: number;
             /** @description What was sent, cut at 2,000 bytes; never a password. */
             detail: string;
-            /** @description What of the thing differed just before, as GET shows it, without secrets; long values are cut to where they differ, and a member `…` says that more differed. Not there: it did not exist, nothing differs, or it is not noted. */
-            before?: Record<string, never>;
+            /** @description What of the thing differed just before, as GET shows it, without secrets; long values are cut to where they differ. Not there: it did not exist, nothing differs, or it is not noted. */
+            before?: {
+                /** @description That more differed, or why it is not known. */
+                "\u2026"?: string;
+            };
             /** @description The same just after. Not there: it is removed, nothing differs, or it is not noted. */
-            after?: Record<string, never>;
+            after?: {
+                /** @description That more differed, or why it is not known. */
+                "\u2026"?: string;
+                /** @description Of a request about more than 20 suppressions: of how many nothing is compared. */
+                not_compared?: number;
+            };
         };
         LaneStanding: {
             priority: string;
@@ -4574,7 +4582,10 @@ export interface components {
             /** Format: date-time */
             created_at?: string;
             external_id?: string;
-            user_aliases?: components["schemas"]["BrazeAlias"][];
+            user_aliases?: {
+                alias_name: string;
+                alias_label: string;
+            }[];
             /** @description The server's own id, 24 hexadecimal digits. */
             braze_id?: string;
             /** @description The same. */
@@ -4603,7 +4614,11 @@ export interface components {
             custom_attributes?: Record<string, never>;
             custom_events?: components["schemas"]["BrazeTally"][];
             purchases?: components["schemas"]["BrazeTally"][];
-            push_tokens?: Record<string, never>[];
+            push_tokens?: {
+                app?: unknown;
+                token?: unknown;
+                device_id?: unknown;
+            }[];
             /** @description For clients that read it. */
             apps?: unknown[];
         };
@@ -9776,6 +9791,8 @@ export interface operations {
                 state?: "waiting" | "sent" | "failed" | "suppressed" | "in_doubt" | "cancelled";
                 /** @description Of the user with this braze_id. */
                 user?: string;
+                /** @description All of this message, whatever else is asked for. */
+                message?: string;
                 /** @description What the answer before had as `next`. */
                 before?: string;
                 /** @description How many. */
@@ -10084,8 +10101,6 @@ export interface operations {
                  * @example ann@example.com
                  */
                 to?: string;
-                /** @description All of this message, whatever else is asked for. */
-                message?: string;
                 /**
                  * @description Those before this number: what the answer before had as `next`.
                  * @example 13

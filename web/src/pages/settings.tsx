@@ -1,7 +1,7 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { call, get, type Schema } from "../api/client";
 import { useMay, useSession } from "../api/session";
-import { shortened, when } from "../format";
+import { count, shortened, when } from "../format";
 import { Badge, Button, Confirm, Empty, Field, FormDialog, Loaded, Panel, PageHead, Table, Tabs, Text, type Column } from "../ui";
 import { Routes } from "./routes";
 
@@ -148,18 +148,23 @@ const shownOf = (value: unknown) => (value === undefined ? "–" : typeof value 
 
 /** Change is what a change has changed, member by member; where that is not noted, what was sent. */
 function Change({ e }: { e: Schema<"AuditEntry"> }) {
-  const before: Record<string, unknown> = e.before ?? {}, after: Record<string, unknown> = e.after ?? {};
+  const before: Record<string, unknown> = e.before ?? {};
+  const { not_compared: others = 0, ...after }: Record<string, unknown> & { not_compared?: number } = e.after ?? {};
   const members = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
-  if (members.length === 0) return <span className="muted"><Text of={e.detail} /></span>;
+  const removed = Object.keys(after).length === 0;
   return (
-    <dl className="changes">
-      {members.map((m) => (
-        <div key={m}>
-          <dt><Text of={m} /></dt>
-          <dd>{e.before && <><span className="sr">before</span><del><Text of={shownOf(before[m])} /></del></>} {e.after ? <><span className="sr">after</span><ins><Text of={shownOf(after[m])} /></ins></> : <Badge>removed</Badge>}</dd>
-        </div>
-      ))}
-    </dl>
+    <>
+      {members.length === 0 && <span className="muted"><Text of={e.detail} /></span>}
+      <dl className="changes">
+        {members.map((m) => (
+          <div key={m}>
+            <dt><Text of={m} /></dt>
+            <dd>{e.before && <><span className="sr">before</span><del><Text of={shownOf(before[m])} /></del></>} {removed ? <Badge>removed</Badge> : <><span className="sr">after</span><ins><Text of={shownOf(after[m])} /></ins></>}</dd>
+          </div>
+        ))}
+      </dl>
+      {others > 0 && <p className="muted">Of {count(others)} more in this request nothing is compared.</p>}
+    </>
   );
 }
 
