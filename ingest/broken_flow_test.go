@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -59,4 +60,51 @@ func TestABrokenPartitionKeepsNoOtherWaiting(t *testing.T) {
 	if left := b.count("forwards"); left != 0 {
 		t.Errorf("%d forwards are left", left)
 	}
+}
+
+// A session that begins while a server of a cluster answers nothing does not wait for what
+// it asks there: it says so, and stores the partitions on the others.
+func TestASessionBeginsBesideAServerThatHangs(t *testing.T) {
+	b := newBed(t, "sqlite")
+	c, err := servers.StartRedisCluster(t.Context(), servers.ClusterOptions{Dir: t.TempDir(), Masters: 3, Apart: "{members}"})
+	b.must(err)
+	t.Cleanup(func() { _ = c.Close() })
+	alone, err := flow.Dial(b.Context(), b.server().URL()) // the same keys, on one server
+	b.must(err)
+	t.Cleanup(alone.Close)
+	on := make(map[*servers.Redis][]int) // partitions
+	for p, partition := range flow.Partitions(testPartitions) {
+		_, err = flow.NewLog(alone, partition).Append(b.Context(), "test", "", "1", named("x"), false)
+		b.must(err)
+		slot, err := c.SlotOf(b.logKey(p))
+		b.must(err)
+		on[c.MasterOf(slot)] = append(on[c.MasterOf(slot)], p)
+	}
+	hangs := slices.MaxFunc(c.Nodes[1:3], func(a, b *servers.Redis) int { return cmp.Compare(len(on[a]), len(on[b])) })
+	if n := len(on[hangs]); n == 0 || n == testPartitions {
+		t.Fatalf("%d of %d partitions are on the server that is to hang: this test shows nothing", n, testPartitions)
+	}
+	e := start(b, setup{redis: c.URL()})
+	for p := range testPartitions {
+		e.write(p, "one", named("1"))
+	}
+	b.awaitSum("events", testPartitions)
+	b.must(hangs.Pause())
+	b.eventually("a session has begun without it", func() bool { return strings.Contains(e.failing("store"), "does not answer, and others do") })
+	others := 0
+	for p := range testPartitions {
+		if !slices.Contains(on[hangs], p) {
+			e.write(p, "two", named("2"))
+			others++
+		}
+	}
+	b.awaitSum("events", testPartitions+others)
+	b.must(hangs.Continue())
+	for _, p := range on[hangs] {
+		e.write(p, "two", named("2"))
+	}
+	b.awaitSum("events", 2*testPartitions)
+	b.eventually("the store is well", func() bool { return e.failing("store") == "" })
+	e.stop()
+	b.checkCounts("events", 2*testPartitions, 0)
 }

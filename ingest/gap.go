@@ -98,18 +98,7 @@ func (s *StoreFollower) withoutGaps(ctx context.Context, e *entered) error {
 	e.logs = nil
 	for _, log := range logs {
 		p := log.Partition()
-		_, err := log.Read(ctx, e.cursors[p], 1, 0)
-		gap, stands := errors.AsType[*flow.GapError](err)
-		if n := e.passed[p]; n > 0 {
-			gap, stands = log.PassedOver(e.cursors[p], n), true
-		}
-		if err != nil && !stands {
-			if err := e.leave(p, err); err != nil {
-				return err
-			}
-			continue
-		}
-		if stands {
+		if gap := e.gaps[p]; gap != nil {
 			accepted, err := s.judge(ctx, e, log, gap)
 			if part, is := errors.AsType[*flow.PartitionError](err); is {
 				if err := e.leave(p, part.Err); err != nil {

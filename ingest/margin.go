@@ -89,28 +89,23 @@ type kept struct {
 func (m *margins) begin(ctx context.Context, s *StoreFollower, held map[int]*flow.Lease, e *entered) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.store, m.room, m.held = s, s.MarginBytes/max(1, len(s.Logs)), held
-	m.of = make(map[int]*margin, len(e.cursors))
-	failed := make([]error, len(e.partitions))
-	var group errgroup.Group
-	for i, p := range e.partitions {
-		if e.failed[p] != nil {
-			continue
-		}
-		g := &margin{lease: held[p], at: e.cursors[p]}
-		m.of[p] = g
-		group.Go(func() error {
-			failed[i] = m.look(ctx, p, g, e.cursors[p])
-			return nil
-		})
+	if m.held = held; m.store == nil { // a step of a session before may read these yet
+		m.store, m.room = s, s.MarginBytes/max(1, len(s.Logs))
 	}
-	_ = group.Wait() // each has its own error
-	for i, p := range e.partitions {
-		if failed[i] == nil {
-			continue
+	var live []int
+	for _, p := range e.partitions {
+		if e.failed[p] == nil {
+			live = append(live, p)
 		}
-		delete(m.of, p)
-		if err := e.leave(p, failed[i]); err != nil {
+	}
+	var failed map[int]error
+	cursors := maps.Clone(e.cursors)
+	m.of, failed = sideBySide(ctx, live, e.sure, func(ctx context.Context, p int) (*margin, error) {
+		g := &margin{lease: held[p], at: cursors[p]}
+		return g, m.look(ctx, p, g, cursors[p])
+	})
+	for _, p := range slices.Sorted(maps.Keys(failed)) {
+		if err := e.leave(p, failed[p]); err != nil {
 			return err
 		}
 	}

@@ -80,6 +80,10 @@ type StoreFollower struct {
 	// (meanwhile). It belongs to the goroutine of Run.
 	stored map[int]sluice.Position
 
+	// awaited has the partitions that were left out by the last session and were ready
+	// before it ended.
+	awaited map[int]bool
+
 	// registered are the names of which facts are written, read when the session began
 	// and when they turn out to have changed; nil: none were. reloads counts the sessions
 	// in a row that ended before a commit because they had changed.

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"sluice"
 	"sluice/flow"
 	"sluice/store"
@@ -23,8 +21,10 @@ import (
 // for a gap, and for what it keeps of what is applied. In a cluster the keys of one
 // partition may fail alone: a slot whose migration was broken off refuses scripts, a
 // master without a replica is gone. Such a partition is left out, as one at a gap is,
-// and says so. While the session stores the others, awaitReady tries again what has
-// failed, beside it, and ends the session when the partition can be taken in.
+// and says so; so is one that does not answer while others do (sideBySide). While the
+// session stores the others, awaitReady tries again what has failed, beside it, and ends the
+// session when the partition can be taken in. The next one waits for it, as long as that
+// takes: it may be slow.
 //
 // Without that, each try would cost all others the seconds for which a call is repeated
 // (flow/patient.go).
@@ -34,9 +34,6 @@ const (
 	// that Redis has just come back.
 	readySoonest = 50 * time.Millisecond
 	readyLatest  = 2 * time.Second
-
-	// parallelReady bounds how many logs are made ready at once.
-	parallelReady = 16
 )
 
 // entered is what a session begins with.
@@ -47,7 +44,8 @@ type entered struct {
 	standing   []*flow.GapError // of those that stand still at a gap
 	untold     bool             // one of these could not be recorded for operators
 	failed     map[int]error    // by partition: those that are left out
-	passed     map[int]int64    // by partition: entries that the cursor may have passed over
+	sure       map[int]bool     // those that were ready beside the session before
+	gaps       map[int]*flow.GapError
 }
 
 // leave notes that a partition is left out, unless the error is about this process.
@@ -61,7 +59,8 @@ func (e *entered) leave(partition int, err error) error {
 
 // enter reads of the database, and of Redis, what a session begins with.
 func (s *StoreFollower) enter(work context.Context, held map[int]*flow.Lease) (entered, error) {
-	e := entered{partitions: slices.Sorted(maps.Keys(held))}
+	e := entered{partitions: slices.Sorted(maps.Keys(held)), sure: s.awaited}
+	s.awaited = nil
 	var err error
 	if e.cursors, err = s.Store.Cursors(work, StoreRole, e.partitions); err != nil {
 		return e, fmt.Errorf("read cursors of %s: %w", StoreRole, err)
@@ -110,70 +109,79 @@ func (s *StoreFollower) tellStanding(e *entered) error {
 	return nil
 }
 
-// begin makes logs and lanes ready to be read on, or leaves them out.
+// begin makes logs and lanes ready to be read on, and looks for gaps, or leaves logs out.
+// Up to a batch of each is in memory meanwhile.
 func (s *StoreFollower) begin(ctx context.Context, e *entered) error {
-	var logs []*flow.Log
-	for _, p := range e.partitions {
-		logs = append(logs, s.Logs[p])
-	}
-	e.passed = make(map[int]int64)
-	var mu sync.Mutex // of passed
-	e.failed = raiseEach(logs, e.cursors, s.Log, func(l *flow.Log, cursor sluice.Position) (bool, error) {
-		begun, err := l.Begin(ctx, cursor)
-		if begun.Moved > 0 {
-			s.Log.Warn("entries of a log lay unread below its cursor, and are read now: two redis were masters for some time", "partition", l.Partition(), "cursor", cursor.String(), "entries", begun.Moved)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		e.passed[l.Partition()] = begun.Passed
-		return begun.Raised, err
+	var failed map[int]error
+	cursors := maps.Clone(e.cursors) // steps that are left out may outlast this
+	e.gaps, failed = sideBySide(ctx, e.partitions, e.sure, func(ctx context.Context, p int) (*flow.GapError, error) {
+		return s.readyToRead(ctx, p, cursors[p])
 	})
-	for _, l := range logs {
-		p := l.Partition()
-		err := e.failed[p]
-		if err == nil && s.Queue != nil {
-			err = s.Queue.Begin(ctx, []int{p})
-		}
-		if err == nil {
-			e.logs = append(e.logs, l)
-			continue
-		}
-		if err := e.leave(p, err); err != nil {
+	e.failed = make(map[int]error)
+	for _, p := range e.partitions {
+		if failed[p] == nil {
+			e.logs = append(e.logs, s.Logs[p])
+		} else if err := e.leave(p, failed[p]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// awaitReady ends a session that has left partitions out when one of them is ready.
-func (s *StoreFollower) awaitReady(ctx context.Context, stop func(), held map[int]*flow.Lease, e *entered) {
-	for pause := readySoonest; sluice.Pause(ctx, pause) == nil; pause = min(2*pause, readyLatest) {
-		var group errgroup.Group
-		group.SetLimit(parallelReady)
-		for p := range e.failed {
-			group.Go(func() error {
-				if s.ready(ctx, p, held[p], e.cursors[p]) == nil {
-					stop()
-				}
-				return nil
-			})
-		}
-		_ = group.Wait() // those that fail still are tried again
+// readyToRead makes one log and its lane ready to be read on. It returns the gap behind
+// the cursor; nil: there is none.
+func (s *StoreFollower) readyToRead(ctx context.Context, partition int, cursor sluice.Position) (*flow.GapError, error) {
+	log := s.Logs[partition]
+	begun, err := log.Begin(ctx, cursor)
+	if err != nil {
+		return nil, fmt.Errorf("raise the log of partition %d: %w", partition, err)
 	}
+	tellRaised(s.Log, partition, cursor, begun.Raised)
+	if begun.Moved > 0 {
+		s.Log.Warn("entries of a log lay unread below its cursor, and are read now: two redis were masters for some time", "partition", partition, "cursor", cursor.String(), "entries", begun.Moved)
+	}
+	if s.Queue != nil {
+		if err := s.Queue.Begin(ctx, []int{partition}); err != nil {
+			return nil, err
+		}
+	}
+	_, err = log.Read(ctx, cursor, 1, 0)
+	gap, stands := errors.AsType[*flow.GapError](err)
+	switch {
+	case begun.Passed > 0:
+		return log.PassedOver(cursor, begun.Passed), nil
+	case stands:
+		return gap, nil
+	}
+	return nil, err
+}
+
+// awaitReady ends a session that has left partitions out when one of them is ready. Each is
+// tried by itself: one that hangs keeps no other waiting.
+func (s *StoreFollower) awaitReady(ctx context.Context, stop func(), held map[int]*flow.Lease, e *entered) {
+	var mu sync.Mutex
+	ready := make(map[int]bool)
+	var group sync.WaitGroup
+	for p := range e.failed {
+		group.Go(func() {
+			for pause := readySoonest; sluice.Pause(ctx, pause) == nil; pause = min(2*pause, readyLatest) {
+				if s.ready(ctx, p, held[p], e.cursors[p]) == nil { // else it is tried again
+					mu.Lock()
+					defer mu.Unlock()
+					ready[p] = true
+					stop()
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	s.awaited = ready
 }
 
 // ready does with one partition what a session does when it begins.
 func (s *StoreFollower) ready(ctx context.Context, partition int, lease *flow.Lease, cursor sluice.Position) error {
-	log := s.Logs[partition]
-	if _, err := log.Raise(ctx, cursor); err != nil {
-		return err
-	}
-	if s.Queue != nil {
-		if err := s.Queue.Begin(ctx, []int{partition}); err != nil {
-			return err
-		}
-	}
-	if _, err := log.Read(ctx, cursor, 1, 0); err != nil && !errors.Is(err, sluice.ErrGap) {
+	if _, err := s.readyToRead(ctx, partition, cursor); err != nil {
 		return err
 	}
 	return s.margins.look(ctx, partition, &margin{lease: lease, at: cursor}, cursor)
@@ -192,7 +200,13 @@ func RaiseAll(ctx context.Context, store store.Store, logs []*flow.Log, log *slo
 	if err != nil {
 		return fmt.Errorf("read cursors of %s: %w", StoreRole, err)
 	}
-	failed := raiseEach(logs, cursors, log, func(l *flow.Log, cursor sluice.Position) (bool, error) { return l.Raise(ctx, cursor) })
+	byPartition := make(map[int]*flow.Log, len(logs))
+	for _, l := range logs {
+		byPartition[l.Partition()] = l
+	}
+	_, failed := sideBySide(ctx, partitions, nil, func(ctx context.Context, p int) (struct{}, error) {
+		return struct{}{}, raise(ctx, byPartition[p], cursors[p], log)
+	})
 	for _, p := range slices.Sorted(maps.Keys(failed)) {
 		if len(failed) == len(logs) || ctx.Err() != nil {
 			return failed[p]
@@ -202,27 +216,18 @@ func RaiseAll(ctx context.Context, store store.Store, logs []*flow.Log, log *slo
 	return nil
 }
 
-// raiseEach raises logs above cursors, and returns by partition what has failed.
-func raiseEach(logs []*flow.Log, cursors map[int]sluice.Position, log *slog.Logger, raise func(l *flow.Log, cursor sluice.Position) (raised bool, err error)) (failed map[int]error) {
-	failed = make(map[int]error)
-	var mu sync.Mutex // of failed
-	var group errgroup.Group
-	group.SetLimit(parallelReady)
-	for _, l := range logs {
-		group.Go(func() error {
-			cursor := cursors[l.Partition()]
-			raised, err := raise(l, cursor)
-			if err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed[l.Partition()] = fmt.Errorf("raise the log of partition %d: %w", l.Partition(), err)
-			}
-			if raised {
-				log.Warn("log was behind its cursor and has been raised: redis has gone back in time", "partition", l.Partition(), "cursor", cursor.String())
-			}
-			return nil
-		})
+// raise raises a log above a cursor.
+func raise(ctx context.Context, l *flow.Log, cursor sluice.Position, log *slog.Logger) error {
+	raised, err := l.Raise(ctx, cursor)
+	if err != nil {
+		return fmt.Errorf("raise the log of partition %d: %w", l.Partition(), err)
 	}
-	_ = group.Wait() // each has its own error
-	return failed
+	tellRaised(log, l.Partition(), cursor, raised)
+	return nil
+}
+
+func tellRaised(log *slog.Logger, partition int, cursor sluice.Position, raised bool) {
+	if raised {
+		log.Warn("log was behind its cursor and has been raised: redis has gone back in time", "partition", partition, "cursor", cursor.String())
+	}
 }

@@ -12,8 +12,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/sync/errgroup"
-
 	"sluice"
 	"sluice/flow"
 	"sluice/lib/faults"
@@ -192,30 +190,28 @@ func (s *StoreFollower) readForwarded(ctx context.Context, partitions []int) err
 	for i, p := range partitions {
 		sources[i] = forwardSource(p)
 	}
-	forwarded := make(map[int]int64, len(partitions))
-	var mu sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
-	for _, log := range s.Logs {
-		group.Go(func() error {
-			seqs, err := log.SeqsOf(ctx, sources)
-			if err != nil { // of a log that cannot be read others must not wait: nothing can be forwarded to it now
-				s.Log.Warn("the last forward in a log is not known: numbers of forwards go by the clock alone", "partition", log.Partition(), "error", err)
-				return ctx.Err()
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for i, seq := range seqs {
-				n, err := forwardNumber(seq)
-				if err != nil {
-					return fmt.Errorf("read the seq of %s: %w", sources[i], err)
-				}
-				forwarded[partitions[i]] = max(forwarded[partitions[i]], n)
-			}
-			return nil
-		})
+	all := make([]int, len(s.Logs))
+	for i := range all {
+		all[i] = i
 	}
-	s.forwarded = forwarded
-	return group.Wait()
+	seqs, failed := sideBySide(ctx, all, nil, func(ctx context.Context, p int) ([]string, error) { return s.Logs[p].SeqsOf(ctx, sources) })
+	for _, p := range slices.Sorted(maps.Keys(failed)) { // nobody waits for these: nothing can be forwarded to them now
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.Log.Warn("the last forward in a log is not known: numbers of forwards go by the clock alone", "partition", p, "error", failed[p])
+	}
+	s.forwarded = make(map[int]int64, len(partitions))
+	for _, of := range seqs {
+		for i, seq := range of {
+			n, err := forwardNumber(seq)
+			if err != nil {
+				return fmt.Errorf("read the seq of %s: %w", sources[i], err)
+			}
+			s.forwarded[partitions[i]] = max(s.forwarded[partitions[i]], n)
+		}
+	}
+	return nil
 }
 
 // forwardSource names, in logs, the source of what is forwarded from a partition.
