@@ -239,9 +239,9 @@ func has(words []string, slot int) bool {
 	return false
 }
 
-// BeginMove begins to move a slot from one master to another, and moves half of its
-// keys. EndMove does the rest.
-func (c *RedisCluster) BeginMove(slot int, from, to *Redis) error {
+// BeginMove begins to move a slot from one master to another, and moves some keys, or
+// half of its keys if none is named. EndMove does the rest.
+func (c *RedisCluster) BeginMove(slot int, from, to *Redis, some ...string) error {
 	ids := make([]string, 2)
 	for i, node := range []*Redis{from, to} {
 		id, err := say(node, "CLUSTER MYID")
@@ -255,6 +255,9 @@ func (c *RedisCluster) BeginMove(slot int, from, to *Redis) error {
 	}
 	if _, err := say(from, fmt.Sprintf("CLUSTER SETSLOT %d MIGRATING %s", slot, ids[1])); err != nil {
 		return err
+	}
+	if len(some) > 0 {
+		return moveKeys(from, to, some)
 	}
 	keys, err := say(from, fmt.Sprintf("CLUSTER GETKEYSINSLOT %d 1000", slot))
 	if err != nil {
