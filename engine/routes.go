@@ -23,7 +23,7 @@ func (e *core) openRoutes(s *sending) error {
 	if err != nil {
 		return fmt.Errorf("make the built-in mailboxes: %w", err)
 	}
-	o := route.Options{Mode: route.Mode(e.config.Sending), Allow: e.config.AllowList, Sink: box, Redis: e.redis, Paused: e.gate.Paused, Days: e.store, Clock: e.clock, Log: e.log}
+	o := route.Options{Mode: route.Mode(e.config.Sending), Allow: e.config.AllowList, Sink: box, Redis: e.redis, Paused: e.gate.Paused, Days: e.store, Kept: e.store, Clock: e.clock, Log: e.log}
 	s.box, s.transports = box, append(s.transports, box)
 	for i := range e.config.Routes {
 		r := &e.config.Routes[i]

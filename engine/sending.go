@@ -51,7 +51,7 @@ func (e *core) openSending(partitions []flow.Partition) error {
 	s.queuer = &spool.Queuer{Lanes: s.lanes, Logs: e.logs, Suppress: e.suppressions, Clock: e.clock, Log: e.log}
 	s.canceller = &spool.Canceller{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
 	s.decider = &spool.Decider{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
-	s.operator = &spool.Operator{Redis: e.redis, Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Partitions: len(e.logs), Clock: e.clock}
+	s.operator = &spool.Operator{Redis: e.redis, Kept: e.store, Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Partitions: len(e.logs), Clock: e.clock}
 	e.openFeedback(s, partitions)
 	e.sending = s
 	e.gate = run.NewGate(e.logs, e.store, e.loader(), e.clock, e.log)

@@ -200,6 +200,9 @@ func journeyPaceKey(journey int64) string {
 // it.
 func stopsKey() string { return prefix + "{members}:stops" }
 
+// stopsAtKey: string, the replication id of the Redis on which stopsKey is complete.
+func stopsAtKey() string { return prefix + "{members}:stops_at" }
+
 // feedbackKey: hash that expires, a selection of mail, a space and what became of it ->
 // how often, in a stretch of time.
 func feedbackKey(stretch int64) string {

@@ -5,12 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/redis/rueidis"
-
-	"sluice"
 )
 
 // Bucket is what tokens come out of: one for each mail that goes by a route, or
@@ -117,27 +112,4 @@ func (r *Redis) pace(ctx context.Context, what string, keys []string, asks []Pac
 		grants[i] = PaceGrant{Tokens: int(n[0]), Wait: time.Duration(n[1]) * time.Millisecond, Share: float64(n[2]) / 1e6, LeftToday: max(int(n[3]), -1), Unknown: n[3] == -2, Day: n[4]}
 	}
 	return grants, nil
-}
-
-// Stops returns everything that is stopped in all processes, by name, with its
-// note.
-func (r *Redis) Stops(ctx context.Context) (map[string]string, error) {
-	return Ask(ctx, r, "read what is stopped", r.B().Hgetall().Key(stopsKey()).Build(), rueidis.RedisResult.AsStrMap)
-}
-
-// Stop stops something in all processes until Unstop. note says by whom (the
-// operator), when and why. Beyond most names with one of the words of beside before
-// their colon nothing more of these is stopped: ErrFull. Without beside nothing is refused.
-func (r *Redis) Stop(ctx context.Context, name, note string, most int, beside ...string) error {
-	n, err := r.callInt(ctx, "stop "+name, "stop", []string{stopsKey()}, append([]string{name, note, strconv.Itoa(most)}, beside...))
-	if err == nil && n == 0 {
-		err = fmt.Errorf("stop %s: %w: %d stops by %s exist already; lift some", name, sluice.ErrFull, most, strings.Join(beside, " and "))
-	}
-	return err
-}
-
-// Unstop lets it go on, and reports whether it was stopped.
-func (r *Redis) Unstop(ctx context.Context, name string) (bool, error) {
-	n, err := Ask(ctx, r, "let "+name+" go on", r.B().Hdel().Key(stopsKey()).Field(name).Build(), rueidis.RedisResult.AsInt64)
-	return n > 0, err
 }

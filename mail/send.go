@@ -433,6 +433,16 @@ type SendRow struct {
 	FirstOpenMillis, FirstHumanOpenMillis, FirstClickMillis, FirstHumanClickMillis int64
 }
 
+// StopStore keeps what mail is stopped, by the names of selectors, with notes. The stores
+// of package sqlstore are ones.
+type StopStore interface {
+	// KeptStops returns what was kept last; nil: nothing was.
+	KeptStops(ctx context.Context) (map[string]string, error)
+
+	// KeepStops keeps these in the place of what was kept.
+	KeepStops(ctx context.Context, names map[string]string) error
+}
+
 // RouteDayStore knows how many mails a route attempted on a day.
 type RouteDayStore interface {
 	// RouteDay returns how many mails a route attempted on a day (days since 1970,

@@ -21,6 +21,8 @@ import (
 type Redis interface {
 	Pace(ctx context.Context, route string, asks []flow.PaceAsk) ([]flow.PaceGrant, error)
 	Stops(ctx context.Context) (map[string]string, error)
+	StopsHere(ctx context.Context) (names map[string]string, complete bool, err error)
+	StopAgain(ctx context.Context, names map[string]string) error
 }
 
 // Router says by which route mail goes.
@@ -50,6 +52,8 @@ type Router struct {
 	redis     Redis
 	paused    func(ctx context.Context) ([]string, error)
 	days      Days
+	kept      Kept
+	copied    map[string]string // what it is known to have; Keep's
 	clock     sluice.Clock
 	wake      chan struct{}
 
@@ -107,7 +111,7 @@ type domain struct {
 // nothing goes.
 func New(o Options) (*Router, error) {
 	r := &Router{
-		mode: o.Mode, addresses: make(map[string]bool), redis: o.Redis, paused: o.Paused, days: o.Days, clock: o.Clock, log: o.Log, wake: make(chan struct{}, 1),
+		mode: o.Mode, addresses: make(map[string]bool), redis: o.Redis, paused: o.Paused, days: o.Days, kept: o.Kept, clock: o.Clock, log: o.Log, wake: make(chan struct{}, 1),
 		domains: make(map[string]*domain), apartNames: make(map[uint64]string), sink: &route{name: o.Sink.Name(), transport: o.Sink, place: -1},
 	}
 	if r.log == nil {

@@ -96,6 +96,7 @@ type Options struct {
 
 	Redis Redis
 	Days  Days // nil: Redis alone knows what was sent today
+	Kept  Kept // nil: Redis alone knows what is stopped
 	Clock sluice.Clock
 	Log   *slog.Logger // why routes do not work; nil: nobody wants to know
 }

@@ -104,12 +104,14 @@ func (s *stops) apart(m *mail.Send) string {
 func (r *Router) Look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callFor)
 	defer cancel()
-	names, err := r.redis.Stops(ctx)
+	r.mu.Lock()
+	before := r.stops
+	r.mu.Unlock()
+	names, err := r.readStops(ctx, before)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
-	before := r.stops
 	r.stops = newStops(names, r.routes, r.sink)
 	if before != nil {
 		r.stops.paused = before.paused

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"sluice"
@@ -181,13 +182,15 @@ func (r *Router) lease(ctx context.Context, of *route, buckets []*bucket, asks m
 // answer is asked again; meanwhile mail with a pace waits, and what was stopped
 // stays so.
 func (r *Router) Run(ctx context.Context, log *slog.Logger) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r.repeat(ctx, log, "what is stopped could not be read", stopsEvery, nil, r.Look)
-	}()
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { r.repeat(ctx, log, "what is stopped could not be read", stopsEvery, nil, r.Look) })
+	if r.kept != nil {
+		beside.Go(func() {
+			r.repeat(ctx, log, "what is stopped could not be compared with the database", keepEvery, nil, r.Keep)
+		})
+	}
 	r.repeat(ctx, log, "tokens could not be leased", leaseEvery, r.wake, r.Lease)
-	<-done
 }
 
 // repeat calls turn at once and then every so often, after a call of wake too if

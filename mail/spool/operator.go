@@ -31,6 +31,7 @@ type Operator struct {
 	Ledger     Listing       // purging only
 	Partitions int
 	Clock      sluice.Clock
+	Kept       mail.StopStore // nil: processes that send keep what is stopped
 
 	// Meant, purging only, is Router.Meant: it tells of mail that was not tried yet by
 	// which route it goes. nil: by route only what asked for it is meant, and
@@ -46,7 +47,26 @@ type Listing interface {
 // Stop stops mail in all processes, within a second. note says why.
 func (o *Operator) Stop(ctx context.Context, s mail.Selector, note string) error {
 	most, beside := s.StopBound()
-	return o.Redis.Stop(ctx, s.Name(), strings.TrimSpace(o.Clock.Now().UTC().Format(time.RFC3339)+" "+note), most, beside...)
+	err := o.Redis.Stop(ctx, s.Name(), strings.TrimSpace(o.Clock.Now().UTC().Format(time.RFC3339)+" "+note), most, beside...)
+	if err == nil && o.Kept != nil {
+		o.keep(ctx)
+	}
+	return err
+}
+
+// keepWithin bounds how long a stop waits for the database.
+const keepWithin = 2 * time.Second
+
+// keep writes what is stopped to the database, so that a failover of Redis a moment later
+// takes nothing back. Mail is stopped without the database too: where it is away,
+// processes that send write it when it is back.
+func (o *Operator) keep(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, keepWithin)
+	defer cancel()
+	names, complete, err := o.Redis.StopsHere(ctx)
+	if err == nil && complete { // else they have to bring both together first
+		_ = o.Kept.KeepStops(ctx, names) // they do it again
+	}
 }
 
 // Resume lets it go on, and reports whether it was stopped.

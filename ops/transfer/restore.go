@@ -197,7 +197,7 @@ func (r *Restore) join(ctx context.Context, owners []uint64, done *Restored) (to
 	if to.ID, err = flow.NewDeploymentID(); err != nil {
 		return to, err
 	}
-	if err := r.Redis.Join(ctx, to.ID); err != nil {
+	if err := errors.Join(r.Redis.Join(ctx, to.ID), r.Redis.ForgetStopsAt(ctx)); err != nil {
 		return to, err
 	}
 	for _, l := range r.Lists {

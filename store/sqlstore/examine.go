@@ -68,6 +68,7 @@ var rights = []struct {
 	{"webhook_lanes", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 	{"webhook_deliveries", []string{"SELECT", "INSERT", "DELETE"}},
 	{"subscription_groups", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+	{"mail_stops", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"imports", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 	{"import_units", []string{"SELECT", "INSERT", "DELETE"}},
 	{"import_refused", []string{"SELECT", "INSERT", "DELETE"}},

@@ -68,6 +68,7 @@ var standardTables = []standardTable{
 	standard("webhook_lanes", "webhook part", "webhook part# pos_major^ pos_minor^ item# to_major^ to_minor^ to_item# attempts# since@ due@"),
 	standard("webhook_deliveries", "webhook slot", "webhook slot# number# message at@ part# events# attempt# outcome status# error took#"),
 	standard("subscription_groups", "id", "id name description is_public# sort# created@ updated@"),
+	standard("mail_stops", "id", "id# stops updated@"),
 	standard("imports", "id", "id name options size# account state next_offset# lines_read# taken# refused# removed# reader claim last_piece created@ updated@ ended@"),
 	standard("import_units", "import_id id", "import_id id batches"),
 	standard("import_refused", "import_id line", "import_id line# reason"),

@@ -2,11 +2,13 @@ package storetest
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/store"
 )
 
@@ -59,9 +61,24 @@ func testGroups(t *testing.T, f *fixture) {
 	must(t, s.PutGroup(f.ctx, store.Group{ID: "one more", Name: "n", Order: 1}))
 }
 
-// fillGroups fills the tables of groups and links.
+// testStops: what is stopped is kept as it was kept last.
+func testStops(t *testing.T, f *fixture) {
+	s := f.store.(mail.StopStore)
+	for _, want := range []map[string]string{nil, {"all": "", "tag:ä\"%": "2026-01-02T03:04:05Z ä\n"}, {"marketing": "x"}, {}} {
+		if want != nil {
+			must(t, s.KeepStops(f.ctx, want))
+			must(t, s.KeepStops(f.ctx, want))
+		}
+		if got, err := s.KeptStops(f.ctx); err != nil || !maps.Equal(got, want) {
+			t.Errorf("%v, %v; want %v", got, err, want)
+		}
+	}
+}
+
+// fillGroups fills the tables of groups, links and stops.
 func (f *fixture) fillGroups(t *testing.T) {
 	t.Helper()
+	must(t, f.store.(mail.StopStore).KeepStops(f.ctx, map[string]string{"tag:ä": "2026-01-02T03:04:05Z ä"}))
 	must(t, linksOf(t, f).PutLinks(f.ctx, map[string]string{"hash": "https://shop.example/ä"}))
 	must(t, groupsOf(t, f).PutGroup(f.ctx, store.Group{ID: "filled ä", Name: "Filled", Description: "ä", Public: true, Order: 7, CreatedMillis: 1_760_000_000_001, UpdatedMillis: 1_760_000_000_002}))
 }

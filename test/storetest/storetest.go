@@ -154,6 +154,7 @@ var suite = []struct {
 	{"KeysFrom", testKeysFrom},
 	{"Webhooks", testWebhooks},
 	{"Groups", testGroups},
+	{"Stops", testStops},
 	{"Links", testLinks},
 	{"Checkpoints", testCheckpoints},
 	{"CheckpointClaims", testCheckpointClaims},

@@ -1,0 +1,77 @@
+package route
+
+import (
+	"context"
+	"maps"
+	"time"
+)
+
+// keepEvery is how often a process looks whether the database has what is stopped. It
+// is beside Look: a database that hangs must not delay what is stopped now.
+const keepEvery = 500 * time.Millisecond
+
+// keepFor bounds one such look.
+const keepFor = 5 * time.Second
+
+// Kept has what was stopped, for a Redis that has not. mail.StopStore is one.
+type Kept interface {
+	KeptStops(ctx context.Context) (map[string]string, error)
+	KeepStops(ctx context.Context, names map[string]string) error
+}
+
+// stopAgain has a Redis that is another one than before stop what the database has.
+func (r *Router) stopAgain(ctx context.Context) error {
+	names, err := r.kept.KeptStops(ctx)
+	if err != nil {
+		return err
+	}
+	return r.redis.StopAgain(ctx, names)
+}
+
+// Keep brings what is stopped and what the database has of it together, once; Run calls
+// it again and again. A Redis that is another one than before gets what the database has,
+// and nothing that it has goes: what was resumed in the moment that a failover has taken
+// back is stopped once more. Else the database gets what Redis has.
+func (r *Router) Keep(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, keepFor)
+	defer cancel()
+	names, complete, err := r.redis.StopsHere(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !complete:
+		r.copied = nil
+		return r.stopAgain(ctx)
+	case r.copied == nil:
+		if r.copied, err = r.kept.KeptStops(ctx); err != nil {
+			return err
+		}
+	}
+	if maps.Equal(r.copied, names) {
+		r.copied = names // not nil any more
+		return nil
+	}
+	if err := r.kept.KeepStops(ctx, names); err != nil {
+		return err
+	}
+	r.copied = names
+	return nil
+}
+
+// readStops returns what is stopped. Until a Redis that is another one than before is
+// complete, what this process knew stays stopped.
+func (r *Router) readStops(ctx context.Context, before *stops) (names map[string]string, err error) {
+	names, complete, err := r.redis.StopsHere(ctx)
+	if err != nil || complete || r.kept == nil {
+		return names, err
+	}
+	if before != nil {
+		all := maps.Clone(before.names)
+		maps.Copy(all, names)
+		return all, nil
+	}
+	if err := r.stopAgain(ctx); err != nil {
+		return nil, err
+	}
+	return r.redis.Stops(ctx)
+}

@@ -1,0 +1,1 @@
+SELECT stops FROM mail_stops WHERE id = 1
