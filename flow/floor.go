@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,7 +39,8 @@ const (
 	raiseTries = 3
 
 	// storedTimeout bounds the question for the cursors. Without an answer the
-	// process goes by what it has seen: writes go on while a database is away.
+	// process goes by what it has seen: writes go on while a database is away. For as
+	// long it is not asked again: each log would wait anew.
 	storedTimeout = 2 * time.Second
 
 	// driftOver: the clock of a Redis and that of this machine drift apart by less
@@ -48,10 +50,9 @@ const (
 
 // floors is what a process knows of the ends of the logs of a Redis.
 type floors struct {
-	settling sync.Mutex // held by the caller that raises logs for a write
-
 	mu     sync.Mutex
 	stored func(ctx context.Context, partitions []int) (map[int]sluice.Position, error)
+	failed time.Time // when stored failed last
 	log    *slog.Logger
 	of     map[int]*floor // by partition
 
@@ -62,6 +63,8 @@ type floors struct {
 
 // floor is what is known of the end of one log.
 type floor struct {
+	settling sync.Mutex // held by the caller that raises the log for a write
+
 	server string          // replication id of the Redis on which it was raised; "": on none
 	seen   sluice.Position // no id up to here may be given out again
 }
@@ -175,27 +178,21 @@ func (r *Redis) writeEnd(ctx context.Context, script string, logs []*Log, keys, 
 // on no other since.
 func (r *Redis) raiseFor(ctx context.Context, logs []*Log, on string) error {
 	f := &r.floors
-	f.settling.Lock()
-	defer f.settling.Unlock()
-	if now := f.server(logs); now != "" && now != on {
-		return nil // another process has
-	}
 	var partitions []int
 	for _, l := range logs {
 		partitions = append(partitions, l.partition.Number)
 	}
-	f.mu.Lock()
-	stored, log := f.stored, f.log
-	f.mu.Unlock()
-	var cursors map[int]sluice.Position
-	if stored != nil {
-		ask, cancel := context.WithTimeout(ctx, storedTimeout)
-		defer cancel()
-		var err error
-		if cursors, err = stored(ask, partitions); err != nil {
-			log.Warn("redis is another one, and the database does not say what it has stored: logs are raised above what this process has seen of them", "error", err)
-		}
+	slices.Sort(partitions) // so that no two callers wait for each other
+	partitions = slices.Compact(partitions)
+	for _, p := range partitions {
+		settling := f.settling(p)
+		settling.Lock()
+		defer settling.Unlock()
 	}
+	if now := f.server(logs); now != "" && now != on {
+		return nil // another caller has
+	}
+	cursors, log := f.cursors(ctx, partitions)
 	for _, l := range logs {
 		raised, err := l.Raise(ctx, cursors[l.partition.Number])
 		if err != nil {
@@ -206,6 +203,34 @@ func (r *Redis) raiseFor(ctx context.Context, logs []*Log, on string) error {
 		}
 	}
 	return nil
+}
+
+// settling is the lock of the caller that raises a log. Each log has its own: in a cluster
+// all that were on one master are raised at once, while the database may be away.
+func (f *floors) settling(partition int) *sync.Mutex {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &f.locked(partition).settling
+}
+
+// cursors asks for the cursors of logs; nil: they are not known.
+func (f *floors) cursors(ctx context.Context, partitions []int) (map[int]sluice.Position, *slog.Logger) {
+	f.mu.Lock()
+	stored, log, rests := f.stored, f.log, time.Since(f.failed) < storedTimeout
+	f.mu.Unlock()
+	if stored == nil || rests {
+		return nil, log
+	}
+	ctx, cancel := context.WithTimeout(ctx, storedTimeout)
+	defer cancel()
+	cursors, err := stored(ctx, partitions)
+	if err != nil {
+		f.mu.Lock()
+		f.failed = time.Now()
+		f.mu.Unlock()
+		log.Warn("redis is another one, and the database does not say what it has stored: logs are raised above what this process has seen of them", "error", err)
+	}
+	return cursors, log
 }
 
 // Raise makes sure that certain ids are not issued again: those up to the
