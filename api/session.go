@@ -257,7 +257,7 @@ func (s *Server) signsIn(w http.ResponseWriter, r *http.Request, fields []field,
 	}
 	token, a, err := begin(r.Context(), services.Accounts, connlimit.Sender(r, s.proxies))
 	if from, fresh := s.unnamed.note(r, s.proxies, err == nil, s.clock.Now()); fresh {
-		s.log.Warn("people sign in through a proxy that is not in the setting proxies: they count as one address, and a stranger's wrong passwords lock all of them out", "from", from)
+		s.log.Warn("people sign in through a proxy that is not in the setting proxies: they count as one address, and a stranger's wrong passwords lock all of them out", "id", idOf(w), "from", from)
 	}
 	if err != nil {
 		s.writeError(w, r, s.storeError(w, err, "try again"))

@@ -53,7 +53,7 @@ func diagnosed(t *testing.T, dir string, args ...string) (int, map[doctor.Check]
 	return r.code, worst
 }
 
-// A program that runs is found well, but for a setting of its configuration;
+// A program that runs is found well, but for two settings of its configuration;
 // once it has ended, that is said, and nothing is changed.
 func TestDoctorOfAProgram(t *testing.T) {
 	t.Parallel()
@@ -62,7 +62,7 @@ func TestDoctorOfAProgram(t *testing.T) {
 	listen := strings.TrimPrefix(s.url, "http://")
 	code, found := diagnosed(t, dir, "--listen", listen)
 	for check, severity := range found {
-		if want := map[bool]doctor.Severity{true: doctor.SeverityWarning, false: doctor.SeverityOK}[check == doctor.CheckConfigTimes]; severity != want {
+		if want := map[bool]doctor.Severity{true: doctor.SeverityWarning, false: doctor.SeverityOK}[check == doctor.CheckConfigTimes || check == doctor.CheckConfigProxies]; severity != want {
 			t.Errorf("%s is %s, want %s", check, severity, want)
 		}
 	}
@@ -75,7 +75,7 @@ func TestDoctorOfAProgram(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	text := mustRun(t, dir, "doctor", "--listen", listen).stdout
-	if !strings.Contains(text, "  warning  config-event-time: ") || !strings.Contains(text, "\n           -> ") || strings.Count(text, "redis-eviction") != 1 || !strings.Contains(text, "\nErrors: 0, warnings: 1, in order: ") {
+	if !strings.Contains(text, "  warning  config-event-time: ") || !strings.Contains(text, "\n           -> ") || strings.Count(text, "redis-eviction") != 1 || !strings.Contains(text, "\nErrors: 0, warnings: 2, in order: ") {
 		t.Error(text)
 	}
 	if all := mustRun(t, dir, "doctor", "--all", "--listen", listen).stdout; !strings.Contains(all, "\n  ok       redis-eviction:") || !strings.Contains(all, "noeviction") {
@@ -88,6 +88,19 @@ func TestDoctorOfAProgram(t *testing.T) {
 	if code != exitOK || found[doctor.CheckRedisReachable] != doctor.SeverityUnknown || found[doctor.CheckLeases] != doctor.SeverityUnknown ||
 		found[doctor.CheckDatabaseSchema] != doctor.SeverityOK || found[doctor.CheckDeadLetters] != doctor.SeverityOK {
 		t.Errorf("after its end: exit code %d, %v", code, found)
+	}
+}
+
+// An https address without proxies has all who come through its proxy count as one.
+func TestDoctorOfProxies(t *testing.T) {
+	for want, cfg := range map[doctor.Severity]*config.Config{
+		doctor.SeverityWarning: {PublicURL: "https://mail.example.com"},
+		doctor.SeverityOK:      {PublicURL: "https://mail.example.com", Proxies: []string{"127.0.0.1"}},
+	} {
+		var e doctor.Examination
+		if examineProxies(&e, cfg); len(e.Findings) != 1 || e.Findings[0].Check != doctor.CheckConfigProxies || e.Findings[0].Severity != want {
+			t.Errorf("%+v, want %s", e.Findings, want)
+		}
 	}
 }
 
@@ -268,7 +281,7 @@ func TestDoctorOfMuteServers(t *testing.T) {
 
 // checks are all checks, in the order of a report.
 var checks = []doctor.Check{
-	doctor.CheckConfigValid, doctor.CheckConfigRootKey, doctor.CheckConfigListen, doctor.CheckConfigSecrets, doctor.CheckConfigGaps, doctor.CheckConfigTimes, doctor.CheckConfigData, doctor.CheckConfigUnsubscribe, doctor.CheckConfigHooks,
+	doctor.CheckConfigValid, doctor.CheckConfigRootKey, doctor.CheckConfigListen, doctor.CheckConfigProxies, doctor.CheckConfigSecrets, doctor.CheckConfigGaps, doctor.CheckConfigTimes, doctor.CheckConfigData, doctor.CheckConfigUnsubscribe, doctor.CheckConfigHooks,
 	doctor.CheckRedisReachable, doctor.CheckRedisVersion, doctor.CheckRedisCluster, doctor.CheckRedisReplica, doctor.CheckRedisPersistence, doctor.CheckRedisDisk,
 	doctor.CheckRedisEviction, doctor.CheckRedisMemory, doctor.CheckRedisClock, doctor.CheckRedisFailover,
 	doctor.CheckDatabaseReachable, doctor.CheckDatabaseVersion, doctor.CheckDatabaseEncoding, doctor.CheckDatabaseWritable, doctor.CheckDatabaseHosts, doctor.CheckDatabaseSchema, doctor.CheckDatabaseRights, doctor.CheckDatabaseDurability, doctor.CheckDatabaseConnections,
