@@ -22,7 +22,8 @@ type Record struct {
 	Occurrence uint16 // how often the person had entered before
 
 	// Rank is the best path of a ranked wait that has happened, counted from 1; 0: none. At
-	// a step go it is RankMissing if there was no profile when the person was looked at last.
+	// a step go it is RankMissing if there was no profile when the person was looked at last,
+	// and else says by which decision the person stays there (journey/run/goes.go).
 	// Of StateExited it is the cause (Left).
 	// Converted has a bit for each conversion of this occurrence. They share the last
 	// two bytes: 6 bits and 10.

@@ -17,7 +17,7 @@ func anyJourneys(random *rand.Rand) (texts []string) {
 	many := 2 + random.IntN(4)
 	for n := range many {
 		var b strings.Builder
-		when, again := []string{"signup", "other"}[min(n, random.IntN(2))], []string{"", ", again_after: 0s"}[random.IntN(2)]
+		when, again := []string{"signup", "other"}[min(n, 1)], []string{"", ", again_after: 0s"}[random.IntN(2)]
 		fmt.Fprintf(&b, "id: j%d\nentry: {when: {event: %s}%s}\nsteps:\n", n, when, again)
 		steps := 1 + random.IntN(4)
 		for at := range steps {

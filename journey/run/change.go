@@ -202,8 +202,8 @@ func (c *change) target(from *version, at int) (in *inside, wait bool) {
 // Journeys may lead to each other in a circle, as those do that take turns over the weeks.
 // Where nothing in the circle waits, people would walk in it for ever. So nobody enters a
 // journey twice by one decision: who comes to it again has finished the way. A decision may be
-// divided (goNow), and all parts of it have people enter as of the same second. So nobody
-// enters a journey by a step go twice in one second.
+// divided (goNow). All parts of it have people enter as of the same second, by which the later
+// parts know where the first have been (cameBefore).
 func (c *change) goOn(ctx context.Context, in *inside, from *version, people []step.Person, goes, stay []step.Did) error {
 	for _, did := range stay {
 		if err := c.stayToGo(ctx, in, from, &people[did.Person], did); err != nil {
@@ -228,7 +228,7 @@ func (c *change) goOn(ctx context.Context, in *inside, from *version, people []s
 		if to[target] == nil {
 			order = append(order, target)
 		}
-		p.EnteredAt = c.entersAt(&p)
+		p.By, p.EnteredAt = goesBy(&p, did.Step), c.entersAt(&p)
 		p.Record = journey.Record{} // of the other journey it is not read yet
 		to[target] = append(to[target], p)
 	}
@@ -266,9 +266,9 @@ func (c *change) stayToGo(ctx context.Context, in *inside, from *version, p *ste
 	case wait:
 		r.Due = uint32(now.Add(again).Unix())
 	case entered:
-		r.Due = r.Entered
+		r.Due, r.Rank = r.Entered, staysBy(p, did.Step, true)
 	default:
-		r.Due = cmp.Or(c.entersAt(p), uint32(now.Unix()))
+		r.Due, r.Rank = cmp.Or(c.entersAt(p), uint32(now.Unix())), staysBy(p, did.Step, false)
 	}
 	return c.set(ctx, in, p.ID.Number, &r)
 }
@@ -300,7 +300,7 @@ func (c *change) enter(ctx context.Context, in *inside, people []step.Person, ru
 			continue
 		}
 		p.Record = r
-		if run == 0 && p.EnteredAt != 0 && r.State != journey.StateNone && r.Entered == p.EnteredAt {
+		if cameBefore(&p, &r) {
 			continue // by the circle that leads here: see goOn
 		}
 		if in.current.walk.MayEnter(&p, now) && !in.scan.tooSoon(&p) {

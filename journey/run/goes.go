@@ -3,6 +3,7 @@ package run
 import (
 	"sluice/journey"
 	"sluice/journey/plan"
+	"sluice/journey/step"
 )
 
 // placeOf is a step of a version.
@@ -52,4 +53,56 @@ func (in *inside) dueOf(r *journey.Record) uint32 {
 // stays reports whether the person is at a message step whose mail cannot be made.
 func (in *inside) stays(r *journey.Record) bool {
 	return in.stay[placeOf{r.Version, r.Step}] && !in.overdue(r)
+}
+
+// How somebody comes to a journey (step.Person.By). A decision that leads from journey to
+// journey may be divided at a step go (goNow), and then its next part does not know where it
+// has been.
+const (
+	byOthers  uint8 = iota // by a fact, a run, or a time that was waited for
+	byGo                   // by a step go of this decision, which is whole
+	byRest                 // the same, where the decision was divided at its first journey
+	byFurther              // the same, where more than the first journey may lie before
+)
+
+// What a record has as its rank at a step go at which a decision was divided, if the person
+// had entered the journey by this decision; else it has none.
+const (
+	rankFirst   = 1 // as the first journey of the decision
+	rankFurther = 2 // by a step go
+)
+
+// staysBy is the rank of somebody who stays at a step go. entered: by this decision.
+func staysBy(p *step.Person, at int, entered bool) uint8 {
+	switch {
+	case !entered && stayed(p, at):
+		return p.Record.Rank
+	case !entered:
+		return 0
+	case p.By == byOthers:
+		return rankFirst
+	}
+	return rankFurther
+}
+
+// stayed reports whether the person was at a step go before the decision that is made.
+func stayed(p *step.Person, at int) bool {
+	return p.Record.State == journey.StateInside && int(p.Record.Step) == at && p.Record.Rank <= rankFurther
+}
+
+// goesBy is how somebody comes to the next journey who is at a step go.
+func goesBy(p *step.Person, at int) uint8 {
+	switch {
+	case stayed(p, at):
+		return []uint8{byGo, byRest, byFurther}[p.Record.Rank]
+	case p.By >= byRest:
+		return byFurther
+	}
+	return byGo
+}
+
+// cameBefore reports whether a decision that was divided may have let somebody into a journey
+// before: all of its parts have people enter as of one second.
+func cameBefore(p *step.Person, r *journey.Record) bool {
+	return p.By == byFurther && p.EnteredAt != 0 && r.State != journey.StateNone && r.Entered == p.EnteredAt
 }

@@ -27,6 +27,9 @@ type Person struct {
 	// passed in itself.
 	Ways []int
 
+	// By is what the caller has to know of how the person comes to a journey.
+	By uint8
+
 	// EnteredAt is the second of what lets the person in, for Enter; 0: now. The same
 	// fact, or run, that is met again after Redis has gone back has the same one, and so
 	// its mails have the same names.
