@@ -22,8 +22,9 @@ type Record struct {
 	Occurrence uint16 // how often the person had entered before
 
 	// Rank is the best path of a ranked wait that has happened, counted from 1; 0: none. At
-	// a step go it is RankMissing if there was no profile when the person was looked at last,
-	// and else says by which decision the person stays there (journey/run/goes.go).
+	// a step go it is RankMissing if there was no profile when the person was looked at last.
+	// There, and at messages and updates, it says else by which decision the person stays
+	// (journey/run/goes.go).
 	// Of StateExited it is the cause (Left).
 	// Converted has a bit for each conversion of this occurrence. They share the last
 	// two bytes: 6 bits and 10.

@@ -153,6 +153,7 @@ func (c *change) set(ctx context.Context, in *inside, number int64, r *journey.R
 // settle takes what the last decision came to: it is about these people, in this
 // version.
 func (c *change) settle(ctx context.Context, in *inside, v *version, people []step.Person) error {
+	v.noteRests(people, c.out.Records, uint32(c.part.clock.Now().Unix()))
 	for i := range people {
 		r := &c.out.Records[i]
 		if *r == people[i].Record {
@@ -228,7 +229,7 @@ func (c *change) goOn(ctx context.Context, in *inside, from *version, people []s
 		if to[target] == nil {
 			order = append(order, target)
 		}
-		p.By, p.EnteredAt = goesBy(&p, did.Step), c.entersAt(&p)
+		p.By, p.EnteredAt = from.goesBy(&p), c.entersAt(from, &p)
 		p.Record = journey.Record{} // of the other journey it is not read yet
 		to[target] = append(to[target], p)
 	}
@@ -266,9 +267,9 @@ func (c *change) stayToGo(ctx context.Context, in *inside, from *version, p *ste
 	case wait:
 		r.Due = uint32(now.Add(again).Unix())
 	case entered:
-		r.Due, r.Rank = r.Entered, staysBy(p, did.Step, true)
+		r.Due, r.Rank = r.Entered, from.restOf(p, &r)
 	default:
-		r.Due, r.Rank = cmp.Or(c.entersAt(p), uint32(now.Unix())), staysBy(p, did.Step, false)
+		r.Due, r.Rank = cmp.Or(c.entersAt(from, p), uint32(now.Unix())), from.restOf(p, &r)
 	}
 	return c.set(ctx, in, p.ID.Number, &r)
 }
@@ -278,8 +279,11 @@ func (c *change) stayToGo(ctx context.Context, in *inside, from *version, p *ste
 // same; but who has waited for long, as for a journey that was paused, enters now.
 const lateEntry = time.Hour
 
-func (c *change) entersAt(p *step.Person) uint32 {
+func (c *change) entersAt(from *version, p *step.Person) uint32 {
 	at := c.moment(p)
+	if from.rests(p) {
+		at = p.Record.Entered // by the same decision
+	}
 	if time.Unix(int64(at), 0).Add(lateEntry).Before(c.part.clock.Now()) {
 		return 0
 	}

@@ -56,26 +56,38 @@ func (in *inside) stays(r *journey.Record) bool {
 }
 
 // How somebody comes to a journey (step.Person.By). A decision that leads from journey to
-// journey may be divided at a step go (goNow), and then its next part does not know where it
-// has been.
+// journey may be divided, and then its next part does not know where it has been.
 const (
 	byOthers  uint8 = iota // by a fact, a run, or a time that was waited for
 	byGo                   // by a step go of this decision, which is whole
-	byRest                 // the same, where the decision was divided at its first journey
+	byRest                 // the same, where the decision was divided in its first journey
 	byFurther              // the same, where more than the first journey may lie before
 )
 
-// What a record has as its rank at a step go at which a decision was divided, if the person
-// had entered the journey by this decision; else it has none.
+// What a record has as its rank where a decision was divided that had let the person in. It
+// is at a step go, or at an update or a message that the person is due for. It has none if the
+// person had come by a wait.
 const (
-	rankFirst   = 1 // as the first journey of the decision
-	rankFurther = 2 // by a step go
+	rankFirst   = 1 // the journey is the first of the decision
+	rankFurther = 2 // the person had come by a step go
 )
 
-// staysBy is the rank of somebody who stays at a step go. entered: by this decision.
-func staysBy(p *step.Person, at int, entered bool) uint8 {
+// rests reports whether a decision was divided, and the person is to go on by the rest of it.
+func (v *version) rests(p *step.Person) bool {
+	r, steps := &p.Record, v.walk.Plan().Steps
+	if r.State != journey.StateInside || r.Rank != rankFirst && r.Rank != rankFurther || int(r.Step) >= len(steps) {
+		return false
+	}
+	kind := steps[r.Step].Kind
+	return kind == plan.StepGo || kind == plan.StepMessage || kind == plan.StepUpdate
+}
+
+// restOf is the rank of somebody for whom the decision that is made is divided, and who has
+// this record behind it.
+func (v *version) restOf(p *step.Person, r *journey.Record) uint8 {
+	entered := r.Entered != p.Record.Entered || r.Occurrence != p.Record.Occurrence
 	switch {
-	case !entered && stayed(p, at):
+	case !entered && v.rests(p):
 		return p.Record.Rank
 	case !entered:
 		return 0
@@ -85,17 +97,27 @@ func staysBy(p *step.Person, at int, entered bool) uint8 {
 	return rankFurther
 }
 
-// stayed reports whether the person was at a step go before the decision that is made.
-func stayed(p *step.Person, at int) bool {
-	return p.Record.State == journey.StateInside && int(p.Record.Step) == at && p.Record.Rank <= rankFurther
+// noteRests notes of people who stay at messages and updates, and are due at once, by which
+// part of a decision they do.
+func (v *version) noteRests(people []step.Person, records []journey.Record, now uint32) {
+	steps := v.walk.Plan().Steps
+	for i := range people {
+		r := &records[i]
+		if r.State != journey.StateInside || r.Due > now || int(r.Step) >= len(steps) {
+			continue
+		}
+		if kind := steps[r.Step].Kind; kind == plan.StepMessage || kind == plan.StepUpdate {
+			r.Rank = v.restOf(&people[i], r)
+		}
+	}
 }
 
-// goesBy is how somebody comes to the next journey who is at a step go.
-func goesBy(p *step.Person, at int) uint8 {
+// goesBy is how somebody comes to the next journey.
+func (v *version) goesBy(p *step.Person) uint8 {
 	switch {
-	case stayed(p, at):
-		return []uint8{byGo, byRest, byFurther}[p.Record.Rank]
-	case p.By >= byRest:
+	case v.rests(p) && p.Record.Rank == rankFirst:
+		return byRest
+	case v.rests(p), p.By >= byRest:
 		return byFurther
 	}
 	return byGo
