@@ -64,6 +64,8 @@ type Router struct {
 	stops   *stops // nil: it is not known yet what is stopped
 	asking  []*bucket
 
+	leases sync.WaitGroup // calls for tokens
+
 	apartNames map[uint64]string // by set of routes
 }
 
@@ -87,6 +89,8 @@ type route struct {
 	busy      time.Time // since when all of them are at work; zero: one is free
 	taken     int64
 	throttled int64
+	leasing   bool  // it is asking for tokens
+	unleased  error // why it got none when it asked last
 }
 
 // line is what mail goes along: a route, or a domain of one.

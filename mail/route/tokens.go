@@ -106,14 +106,46 @@ func (r *Router) slower(b *bucket) {
 	r.list(b)
 }
 
-// Lease asks for the tokens that are wanted, once; Run calls it again and again.
+// Lease asks for the tokens that are wanted, once, and waits for the answers.
 func (r *Router) Lease(ctx context.Context) error {
+	<-r.ask(ctx)
+	return r.unleased()
+}
+
+// leaseOn is Lease for Run, which calls it again and again. A route whose server hangs is
+// asked for no more before it has answered, and keeps no other waiting.
+func (r *Router) leaseOn(ctx context.Context) error {
+	select {
+	case <-r.ask(ctx):
+	case <-time.After(leaseEvery):
+	}
+	return r.unleased()
+}
+
+// unleased is why routes got no tokens.
+func (r *Router) unleased() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var errs []error
+	for _, x := range r.routes {
+		errs = append(errs, x.unleased)
+	}
+	return errors.Join(errs...)
+}
+
+// ask asks for the tokens that are wanted, of each route by itself. What it returns is
+// closed when all have answered.
+func (r *Router) ask(ctx context.Context) <-chan struct{} {
 	now := r.clock.Now()
 	r.mu.Lock()
 	byRoute := make(map[*route][]*bucket)
 	asks := make(map[*bucket]flow.PaceAsk)
 	var later []*bucket
 	for _, b := range r.asking {
+		if b.route.leasing {
+			later = append(later, b)
+			continue
+		}
 		ask := flow.PaceAsk{Bucket: b.of, Slow: b.slow}
 		if !now.Before(b.until) || b.slow { // what is left is not good any more
 			ask.Back, b.tokens = b.tokens, 0
@@ -140,12 +172,25 @@ func (r *Router) Lease(ctx context.Context) error {
 		b.asked, b.slow = 0, false
 	}
 	r.asking = later
-	r.mu.Unlock()
-	var errs []error
-	for of, buckets := range byRoute {
-		errs = append(errs, r.lease(ctx, of, buckets, asks))
+	for of := range byRoute {
+		of.leasing = true
 	}
-	return errors.Join(errs...)
+	r.mu.Unlock()
+	var group sync.WaitGroup
+	for of, buckets := range byRoute {
+		group.Go(func() {
+			err := r.lease(ctx, of, buckets, asks)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			of.leasing, of.unleased = false, err
+		})
+	}
+	answered := make(chan struct{})
+	r.leases.Go(func() {
+		group.Wait()
+		close(answered)
+	})
+	return answered
 }
 
 // lease asks for tokens of the buckets of one route.
@@ -184,13 +229,14 @@ func (r *Router) lease(ctx context.Context, of *route, buckets []*bucket, asks m
 func (r *Router) Run(ctx context.Context, log *slog.Logger) {
 	var beside sync.WaitGroup
 	defer beside.Wait()
+	defer r.leases.Wait()
 	beside.Go(func() { r.repeat(ctx, log, "what is stopped could not be read", stopsEvery, nil, r.Look) })
 	if r.kept != nil {
 		beside.Go(func() {
 			r.repeat(ctx, log, "what is stopped could not be compared with the database", keepEvery, nil, r.Keep)
 		})
 	}
-	r.repeat(ctx, log, "tokens could not be leased", leaseEvery, r.wake, r.Lease)
+	r.repeat(ctx, log, "tokens could not be leased", leaseEvery, r.wake, r.leaseOn)
 }
 
 // repeat calls turn at once and then every so often, after a call of wake too if
