@@ -31,16 +31,22 @@ type imported struct {
 	status          int
 	said            string
 	WantBytes       int64 `json:"want_bytes"`
+	RefusedCount    int64 `json:"refused_count"`
+	Refused         []struct{ Line int64 }
 }
 
 // call makes a call; status 0: there was no answer.
-func (f *sentFile) call(method, path, body string) (a imported) {
-	r, err := http.NewRequest(method, f.w.awaitListen()+path, strings.NewReader(body))
+func (f *sentFile) call(method, path, body string) imported {
+	return callImport(f.client, method, f.w.awaitListen()+path, body)
+}
+
+func callImport(client *http.Client, method, url, body string) (a imported) {
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
 		panic(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+httpRoot)
-	res, err := f.client.Do(r)
+	res, err := client.Do(r)
 	if err != nil {
 		return imported{said: err.Error()}
 	}
