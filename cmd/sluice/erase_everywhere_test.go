@@ -30,6 +30,7 @@ func TestErasedUserStandsNowhere(t *testing.T) {
 	later := s.mails(t, "marketing", address, `,"subject":"s","send_at":"2027-06-01T00:00:00Z","text":"`+large+`"`)
 	s.mails(t, "marketing", "carl@example.com", `,"subject":"s","send_at":"2027-06-01T00:00:00Z","text":"x"`)
 	s.accepted(t, 1, `{"event":"opened","email":"`+address+`","who":"`+local+`"}`)
+	s.begin(t, `{"event":"e","time":"`+address+`"}`, `"kind":"events"`).all(t, 64<<10) // its one line is refused
 	await(t, "all is stored", func() bool {
 		return len(s.texts(t, "SELECT part FROM user_addresses")) == 1 && len(s.texts(t, "SELECT name FROM events WHERE name IN ('opened', 'seen')")) == 2 && len(s.texts(t, "SELECT message FROM bodies")) > 0
 	})

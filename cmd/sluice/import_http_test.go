@@ -134,7 +134,7 @@ func TestImportByHTTP(t *testing.T) {
 	p.all(t, 64<<10)
 	p.awaitStored(t)
 	text := p.shows(t, "")
-	for _, want := range []string{`"lines":5005,"taken":5000,"refused_count":5,"removed":0,`, `"by":"root key"`, `{"line":`, `time not understood: \"soon\"`} {
+	for _, want := range []string{`"lines":5005,"taken":5000,"refused_count":5,"removed":0,`, `"by":"root key"`, `{"line":`, `time not understood: \"…\"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in %s", want, text)
 		}
@@ -317,6 +317,50 @@ func TestBadFilesInPieces(t *testing.T) {
 		if want := fmt.Sprintf("%s lines: %s events, 0 of an earlier run, %s rejected", grouped(i.Lines), grouped(i.Taken), grouped(i.Refused)); !strings.Contains(r.stdout, want) || !strings.Contains(r.stdout, "0 are new") {
 			t.Errorf("%s: in pieces %s, by the command\n%s%s", name, want, r.stdout, r.stderr)
 		}
+	}
+}
+
+// badLines are files whose lines have somebody's secret in every place where a line may be wrong.
+func badLines(secret string) map[string]string {
+	var events, exported, users strings.Builder
+	long := strings.Repeat(secret, 300)
+	for _, when := range []string{secret, "\"" + secret, "2026-01-01T" + secret, "99999-01-01" + secret, "\\\"" + secret, long} {
+		quoted, _ := json.Marshal(when) // texts have a form
+		fmt.Fprintf(&events, "{\"event\":\"e\",\"user_id\":%q,\"time\":%s}\n", secret, quoted)
+		fmt.Fprintf(&exported, "{\"event_id\":\"1\",\"kind\":\"custom\",\"name\":\"e\",\"time\":%s}\n", quoted)
+		fmt.Fprintf(&exported, "{\"event_id\":\"1\",\"kind\":%s,\"name\":\"e\",\"time\":\"2026-01-01T00:00:00Z\"}\n", quoted)
+		for _, field := range []string{"external_id", "user_alias", "email", "phone", "dob", "gender", "country", "language", "time_zone", "date_of_first_session", "current_location", "push_tokens", "subscription_groups", "email_subscribe", "_update_existing_only"} {
+			fmt.Fprintf(&users, "{\"external_id\":[%s],%q:%s}\n", quoted, field, quoted)
+			fmt.Fprintf(&users, "{\"external_id\":\"u\",%q:[%s]}\n", field, quoted)
+		}
+	}
+	fmt.Fprintf(&events, "{\"event\":[%q],\"time\":1}\n{%q\n{\"event\":%q,\"time\":\"2026-01-01\"}\n", secret, secret, long)
+	return map[string]string{`"kind":"events"`: events.String(), `"kind":"events","exported":true`: exported.String(), `"kind":"users"`: users.String()}
+}
+
+// What is kept of refused lines names nobody: the answer to a piece quotes what is wrong, and
+// no erasure has to look for it later.
+func TestRefusedLinesNameNobody(t *testing.T) {
+	t.Parallel()
+	s := startServe(t, t.TempDir())
+	const secret = "zq7secret"
+	told := false
+	for how, file := range badLines(secret) {
+		p := s.begin(t, file, how)
+		status, a := p.piece(t, 0, int64(len(file)))
+		if status != http.StatusOK || a.RefusedCount < 3 {
+			t.Fatalf("%s: %d %+v", how, status, a)
+		}
+		told = told || strings.Contains(fmt.Sprint(a.Refused), secret)
+		if text := p.shows(t, ""); strings.Contains(text, secret) || !strings.Contains(text, `"reason":"`) {
+			t.Errorf("%s: %s", how, text)
+		}
+	}
+	if !told {
+		t.Error("no answer to a piece says what is wrong: this test shows nothing")
+	}
+	if found := s.texts(t, "SELECT reason FROM import_refused WHERE reason LIKE '%"+secret+"%'"); len(found) > 0 {
+		t.Errorf("in the database: %q", found)
 	}
 }
 

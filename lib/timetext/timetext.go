@@ -88,7 +88,7 @@ func errNotTime(s string) error {
 }
 
 func errTimeRange(s string) error {
-	return fmt.Errorf("time out of range: %.40s, want the years 1970 to 9999", s)
+	return fmt.Errorf("time out of range: %.40q, want the years 1970 to 9999", s)
 }
 
 // parseEpoch reads a number since the epoch.
@@ -225,7 +225,7 @@ func parseDate(year, month, day string) (ms int64, ok bool) {
 // moment of the next minute.
 func parseISO(s string, least int64) (ms int64, zoned bool, err error) {
 	if s[4] != '-' {
-		return 0, false, fmt.Errorf("time out of range: year %.20s, want the years %d to 9999", s[:strings.IndexByte(s, '-')], yearOf(least))
+		return 0, false, fmt.Errorf("time out of range: year %.20q, want the years %d to 9999", s[:strings.IndexByte(s, '-')], yearOf(least))
 	}
 	if len(s) < 10 || s[7] != '-' {
 		return 0, false, errNotTime(s)

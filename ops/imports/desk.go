@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -299,12 +300,11 @@ func (p *piece) write(ctx context.Context) error {
 	*done = store.ImportPiece{NextOffset: p.of.NextOffset + int64(p.bytes)}
 	var kept []store.RefusedLine
 	im.Reject = func(line store.Line, reason error) error {
-		refused := store.RefusedLine{Line: line.Number, Reason: reasonText(reason)}
 		if len(done.RefusedLines) < MaxPieceReasons {
-			done.RefusedLines = append(done.RefusedLines, refused)
+			done.RefusedLines = append(done.RefusedLines, store.RefusedLine{Line: line.Number, Reason: reasonText(reason.Error())})
 		}
 		if p.of.Refused+int64(len(kept)) < store.MaxImportRefused {
-			kept = append(kept, refused)
+			kept = append(kept, store.RefusedLine{Line: line.Number, Reason: keptReason(reason)})
 		}
 		return nil
 	}
@@ -347,9 +347,19 @@ func (d *Desk) noting(ctx context.Context, id string) func([]store.ImportedBatch
 	}
 }
 
-// reasonText is a reason as it is kept and shown.
-func reasonText(reason error) string {
-	text := strings.ToValidUTF8(reason.Error(), "\uFFFD")
+// quoted is a value in a reason, as %q writes it: so all do that say why a line is refused.
+var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// keptReason is a reason as it is kept, for all who may see imports and for 90 days: without
+// values, which would have to be erased with their people. The sender is told them once, and
+// has the file.
+func keptReason(reason error) string {
+	return reasonText(quoted.ReplaceAllLiteralString(reason.Error(), `"…"`))
+}
+
+// reasonText is a reason as it is shown.
+func reasonText(reason string) string {
+	text := strings.ToValidUTF8(reason, "\uFFFD")
 	if len(text) <= store.MaxImportReason {
 		return text
 	}

@@ -261,7 +261,7 @@ func (d *Desk) try(p *store.ImportPreview, head string, whole bool) error {
 		event, update, err := im.Try(line)
 		if err != nil {
 			if p.Refused++; len(p.Reasons) < MaxPieceReasons {
-				p.Reasons = append(p.Reasons, store.RefusedLine{Line: line.Number, Reason: reasonText(err)})
+				p.Reasons = append(p.Reasons, store.RefusedLine{Line: line.Number, Reason: reasonText(err.Error())})
 			}
 			continue
 		}

@@ -3384,7 +3384,7 @@ export interface components {
             ended?: string;
             /** @description Lines that are durable, and not in the database yet. */
             still_to_be_stored: number;
-            /** @description The first lines that were refused. */
+            /** @description The first lines that were refused. Their reasons have `"…"` in place of values, which the answer to their piece has. */
             refused: components["schemas"]["RefusedLine"][];
         };
         ImportColumn: {
