@@ -105,11 +105,10 @@ func (s *served) asBrowser(t *testing.T, method, path, body string, header ...st
 	return res
 }
 
-// The dashboard does in a browser what it promises, with Chromium, axe-core and the real
-// program, of which every answer is as openapi.json says.
-func TestDashboard(t *testing.T) {
-	t.Parallel()
-	s, link := startDashboard(t)
+// drive runs a script of testdata in Chromium against a program whose link makes the first
+// account, and wants some steps to be done. Every answer of the API is as openapi.json says.
+func drive(t *testing.T, s *served, link, script string, steps ...string) {
+	t.Helper()
 	await(t, "the mail is sent", func() bool {
 		_, body := s.get(t, "/v1/sends?state=sent")
 		return strings.Contains(body, "eve@example.com")
@@ -121,18 +120,33 @@ func TestDashboard(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 6*patience) // what was done until then is told
 	defer cancel()
 	at := documentedProxy(t, s.url)
-	cmd := exec.CommandContext(ctx, "node", filepath.Join("testdata", "dashboard.cjs"), at, strings.Replace(link, s.url, at, 1), shots)
+	cmd := exec.CommandContext(ctx, "node", filepath.Join("testdata", script), at, strings.Replace(link, s.url, at, 1), shots)
 	cmd.Env = append(os.Environ(), "NODE_PATH="+filepath.Join(testTools(t, "node", "npm-test/package-lock.json"), "node_modules"))
 	said, err := cmd.CombinedOutput()
 	t.Logf("%s", said)
 	if err != nil {
 		t.Fatalf("%v; is chromium installed? `make deps-test` does it", err)
 	}
-	for _, step := range []string{"first run", "sign in", "overview", "find a person", "a timeline by kind", "suppress an address", "read a mail", "import a file", "an import goes on", "an import undone", "roles refused", "session revoked", "eight tabs have one stream", "the server is lost and regained", "routes and domains", "reactions", "audit log", "bad names", "a slow or broken API", "a first visit is small", "a clock that is wrong", "an answer that is late", "an answer that is cut", "a browser that takes itself for offline", "a long list", "every page at every width and scheme", "keyboard", "a dialog by the keyboard"} {
+	for _, step := range steps {
 		if !strings.Contains(string(said), "ok "+step+"\n") {
 			t.Errorf("the step %q was not done", step)
 		}
 	}
+}
+
+// The dashboard does in a browser what it promises, with Chromium, axe-core and the real
+// program.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	s, link := startDashboard(t)
+	drive(t, s, link, "dashboard.cjs", "first run", "sign in", "overview", "find a person", "a timeline by kind", "suppress an address", "read a mail", "import a file", "an import goes on", "an import undone", "roles refused", "session revoked", "eight tabs have one stream", "the server is lost and regained", "routes and domains", "reactions", "audit log", "bad names", "a slow or broken API", "a first visit is small", "a clock that is wrong", "an answer that is late", "an answer that is cut", "a browser that takes itself for offline", "a long list", "every page at every width and scheme", "keyboard", "a dialog by the keyboard")
+}
+
+// A dashboard that gets late, broken or hostile answers says so, harms nobody, and recovers.
+func TestDashboardOfBadAnswers(t *testing.T) {
+	t.Parallel()
+	s, link := startDashboard(t)
+	drive(t, s, link, "dashboard_bad.cjs", "no answer is told of within 15 seconds", "an error of the server, on every page", "an error that comes slowly is told of at once", "answers of another form", "another account in the same tab", "a session that ends while a form is filled in", "a search that is gone back to", "lists of several pages", "a dead letter at the end of a list", "a dialog whose call fails keeps the keyboard", "the menu of a phone by the keyboard")
 }
 
 // What a browser sends for another page is refused, and no cookie goes over plain http.

@@ -16,7 +16,7 @@ import { People, Person } from "./pages/people";
 import { Reactions } from "./pages/reactions";
 import { Settings } from "./pages/settings";
 import { Suppressions } from "./pages/suppressions";
-import { Badge, Bones, Button, Caught, Empty, Problem } from "./ui";
+import { Badge, Bones, Button, Caught, Empty, Problem, Text } from "./ui";
 
 const Series = lazy(() => import("./pages/series"));
 const Design = lazy(() => import("./pages/design"));
@@ -69,14 +69,12 @@ function SmallMenu({ signOut }: { signOut: () => void }) {
         <Health />
         <DropdownMenu.Root modal={false}>
           <DropdownMenu.Trigger asChild><Button>Menu</Button></DropdownMenu.Trigger>
-          <DropdownMenu.Portal>
-            <DropdownMenu.Content className="menu" align="end" sideOffset={4}>
-              {menu.filter(([, , p]) => !p || permissions.includes(p)).map(([href, text]) => (
-                <DropdownMenu.Item key={href} asChild><Link href={href} aria-current={isHere(href, here) ? "page" : undefined}>{text}</Link></DropdownMenu.Item>
-              ))}
-              <DropdownMenu.Item onSelect={signOut}>Sign out {name}</DropdownMenu.Item>
-            </DropdownMenu.Content>
-          </DropdownMenu.Portal>
+          <DropdownMenu.Content className="menu" align="end" sideOffset={4}>
+            {menu.filter(([, , p]) => !p || permissions.includes(p)).map(([href, text]) => (
+              <DropdownMenu.Item key={href} asChild><Link href={href} aria-current={isHere(href, here) ? "page" : undefined}>{text}</Link></DropdownMenu.Item>
+            ))}
+            <DropdownMenu.Item onSelect={signOut}>Sign out <Text of={name ?? ""} /></DropdownMenu.Item>
+          </DropdownMenu.Content>
         </DropdownMenu.Root>
       </div>
     </header>
@@ -120,7 +118,7 @@ function Shell({ children }: { children: ReactNode }) {
           <Menu />
           <div className="side-foot">
             <div><Health /></div>
-            <div className="small wrap">{session.name}<br /><span className="muted">{session.role}</span></div>
+            <div className="small wrap"><Text of={session.name ?? ""} /><br /><span className="muted">{session.role}</span></div>
             <div><Button className="small" disabled={signOut.isPending} onClick={() => signOut.mutate()}>Sign out</Button></div>
             <div className="small muted clip">{session.version}</div>
           </div>

@@ -1,8 +1,9 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { ApiError } from "./api/client";
+import { ApiError, signedOut } from "./api/client";
 import { App } from "./app";
+import { Caught } from "./ui";
 import "uplot/dist/uPlot.min.css";
 import "./styles.css";
 
@@ -11,6 +12,8 @@ import "./styles.css";
 const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content;
 Object.assign(globalThis, { __webpack_nonce__: nonce });
 
+const slowMillis = 3_000; // of a call that has failed
+
 const client = new QueryClient({
   defaultOptions: {
     queries: {
@@ -18,21 +21,18 @@ const client = new QueryClient({
       // A browser that takes itself for offline may reach a server of its own machine; and
       // what is not asked for would load for ever.
       networkMode: "always",
-      // What the server refuses, it refuses again; and what was late was waited for.
-      retry: (failures, error) => failures < 2 && !(error instanceof ApiError && (error.code === "late" || (error.status >= 400 && error.status < 500))),
+      // What the server refuses, it refuses again; and what was slow was waited for.
+      retry: (failures, error) => failures < 2 && !(error instanceof ApiError && (error.tookMillis > slowMillis || (error.status >= 400 && error.status < 500))),
     },
   },
 });
 
-client.getQueryCache().subscribe((event) => {
-  const error: unknown = event.query.state.error;
-  if (event.type === "updated" && error instanceof ApiError && error.status === 401) void client.invalidateQueries({ queryKey: ["session"] });
-});
+addEventListener(signedOut, () => void client.invalidateQueries({ queryKey: ["session"] }));
 
 createRoot(document.getElementById("root")!).render(
   <StrictMode>
     <QueryClientProvider client={client}>
-      <App />
+      <Caught path=""><App /></Caught>
     </QueryClientProvider>
   </StrictMode>,
 );

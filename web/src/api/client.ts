@@ -7,6 +7,7 @@ import type { components, paths } from "./schema";
 export type Schema<N extends keyof components["schemas"]> = components["schemas"][N];
 
 export class ApiError extends Error {
+  tookMillis = 0; // until it was known
   constructor(
     readonly status: number,
     readonly code: string,
@@ -16,6 +17,9 @@ export class ApiError extends Error {
     super(message);
   }
 }
+
+/** signedOut is the event of a call that the server has refused because nobody is signed in, or no longer. */
+export const signedOut = "sluice-signed-out";
 
 type Method = "get" | "post" | "put" | "delete";
 type JsonOf<R> = R extends { content: { "application/json": infer B } } ? B : undefined;
@@ -79,6 +83,16 @@ async function fetchText(method: Method, url: string, given: Given): Promise<{ a
 
 /** call makes a request and returns its answer; it throws an ApiError. */
 export async function call<P extends keyof paths, M extends Method>(method: M, path: P, given: Given<QueryNames<P, M>> = {}): Promise<Result<P, M>> {
+  const began = performance.now();
+  try {
+    return await answerTo(method, path, given);
+  } catch (e) {
+    if (e instanceof ApiError) e.tookMillis = performance.now() - began;
+    throw e;
+  }
+}
+
+async function answerTo<P extends keyof paths, M extends Method>(method: M, path: P, given: Given): Promise<Result<P, M>> {
   let url: string = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(given.params?.[name] ?? "")));
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(given.query ?? {})) {
@@ -92,6 +106,7 @@ export async function call<P extends keyof paths, M extends Method>(method: M, p
   } catch {
     throw new ApiError(answer.status, "unreadable", `The answer cannot be read (status ${answer.status}): it may be of a proxy before Sluice. Try again; if it stays so, look there.`);
   }
+  if (answer.status === 401) dispatchEvent(new Event(signedOut));
   if (!answer.ok) {
     const said = body as { error?: { code?: string; message?: string; request_id?: string; next_offset?: number }; message?: string } | undefined;
     const message = said?.error?.message ?? said?.message ?? `The server has refused this with status ${answer.status}`;

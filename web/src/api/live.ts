@@ -15,6 +15,7 @@ export interface Live {
 const pauseMillis = 1000;
 const quietMillis = 5_000; // after which a stream is taken for dead; it says something each second
 const staleMillis = 10_000;
+const lookPatienceMillis = 5_000; // so that a server which hangs is told of in ten seconds
 
 /** stream hands on each overview until the stream ends, is quiet, or the signal aborts. */
 function stream(take: (overview: Overview) => void, signal: AbortSignal): Promise<void> {
@@ -39,7 +40,7 @@ function stream(take: (overview: Overview) => void, signal: AbortSignal): Promis
 /** ask is one look by an ordinary call: where a stream ends, and where a proxy holds it back. */
 async function ask(signal: AbortSignal): Promise<Live> {
   try {
-    return { overview: await call("get", "/v1/overview", { signal }), error: undefined };
+    return { overview: await call("get", "/v1/overview", { signal, patienceMillis: lookPatienceMillis }), error: undefined };
   } catch (e) {
     return e instanceof ApiError ? { error: e.message, signedOut: e.status === 401 } : { error: "The server does not answer." };
   }

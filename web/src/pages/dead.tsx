@@ -1,37 +1,44 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
 import { bytes, when } from "../format";
-import { Button, Confirm, Empty, Loaded, Panel, PageHead, Table, Text, type Column } from "../ui";
+import { Button, Confirm, Empty, Loaded, More, Panel, PageHead, Source, Table, Text, type Column } from "../ui";
 
 type Row = Schema<"DeadLetter">;
+
+const payloadBytes = 64 << 10; // that an answer has
 
 function Letter({ id, done }: { id: number; done: () => void }) {
   const may = useMay("ledger:write");
   const query = useQuery({ queryKey: ["dead", id], queryFn: () => get("/v1/dead/{id}", { params: { id } }) });
   const client = useQueryClient();
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => box.current?.focus(), []); // it opens above the list, of which the end may be seen
   const act = async (what: "replay" | "drop") => {
     await (what === "replay" ? call("post", "/v1/dead/{id}/replay", { params: { id } }) : call("delete", "/v1/dead/{id}", { params: { id } }));
     await client.invalidateQueries({ queryKey: ["dead"], exact: true });
     done();
   };
   return (
-    <Panel title={`Dead letter ${id}`} action={may && (
-      <div className="rowx">
-        <Confirm danger={false} title="Replay it?" action="Replay" act={() => act("replay")} trigger={<Button className="small">Replay</Button>}>It is applied again as it came. Mend first what kept it from being applied.</Confirm>
-        <Confirm title="Drop it?" action="Drop" act={() => act("drop")} trigger={<Button className="small">Drop</Button>}>It is gone for good.</Confirm>
-      </div>
-    )}>
-      <Loaded query={query}>
-        {(d) => (
-          <div className="stack">
-            <dl className="facts"><dt>Why</dt><dd><Text of={d.reason} /></dd><dt>From</dt><dd><Text of={d.source} /></dd><dt>Form</dt><dd>{d.form}</dd><dt>Found</dt><dd>{when(d.time)}</dd><dt>Size</dt><dd>{bytes(d.payload_bytes ?? 0)}</dd></dl>
-            <pre tabIndex={0}>{new TextDecoder().decode(Uint8Array.from(atob(d.payload ?? ""), (c) => c.charCodeAt(0)))}</pre>
-          </div>
-        )}
-      </Loaded>
-    </Panel>
+    <div ref={box} tabIndex={-1}>
+      <Panel title={`Dead letter ${id}`} action={may && (
+        <div className="rowx">
+          <Confirm danger={false} title="Replay it?" action="Replay" act={() => act("replay")} trigger={<Button className="small">Replay</Button>}>It is applied again as it came. Mend first what kept it from being applied.</Confirm>
+          <Confirm title="Drop it?" action="Drop" act={() => act("drop")} trigger={<Button className="small">Drop</Button>}>It is gone for good.</Confirm>
+        </div>
+      )}>
+        <Loaded query={query}>
+          {(d) => (
+            <div className="stack">
+              <dl className="facts"><dt>Why</dt><dd><Text of={d.reason} /></dd><dt>From</dt><dd><Text of={d.source} /></dd><dt>Form</dt><dd>{d.form}</dd><dt>Found</dt><dd>{when(d.time)}</dd><dt>Size</dt><dd>{bytes(d.payload_bytes ?? 0)}</dd></dl>
+              <Source of={new TextDecoder().decode(Uint8Array.from(atob(d.payload ?? ""), (c) => c.charCodeAt(0)))} />
+              {(d.payload_bytes ?? 0) > payloadBytes && <p className="muted">The first {bytes(payloadBytes)} are shown.</p>}
+            </div>
+          )}
+        </Loaded>
+      </Panel>
+    </div>
   );
 }
 
@@ -54,7 +61,7 @@ export function DeadLetters() {
             {(data) => (
               <>
                 <Table label="Dead letters" columns={columns} rows={data.pages.flatMap((p) => p.dead_letters)} keyOf={(d) => String(d.id)} empty={<Empty title="No dead letters">What cannot be applied is kept here with its reason, and the rest goes on.</Empty>} />
-                {query.hasNextPage && <div className="panel-body"><Button onClick={() => void query.fetchNextPage()} disabled={query.isFetchingNextPage}>More</Button></div>}
+                <More query={query} />
               </>
             )}
           </Loaded>

@@ -2,7 +2,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useState, type FormEvent, type ReactNode } from "react";
 import { ApiError, call } from "../api/client";
 import { Logo } from "../logo";
-import { Button, Field, Problem } from "../ui";
+import { Button, Field, Problem, Slow } from "../ui";
 
 function Gate({ title, text, action, children, submit }: { title: string; text: ReactNode; action: string; children: ReactNode; submit: (values: FormData) => Promise<void> }) {
   const [busy, setBusy] = useState(false);
@@ -24,7 +24,8 @@ function Gate({ title, text, action, children, submit }: { title: string; text: 
         <form onSubmit={onSubmit}>
           {children}
           {error !== undefined && <Problem error={error} />}
-          <Button kind="primary" type="submit" disabled={busy}>{busy ? "One moment" : action}</Button>
+          {busy && <Slow />}
+          <Button kind="primary" type="submit" busy={busy}>{busy ? "One moment" : action}</Button>
         </form>
       </div>
     </main>
@@ -34,6 +35,7 @@ function Gate({ title, text, action, children, submit }: { title: string; text: 
 function useEnter() {
   const client = useQueryClient();
   return async () => {
+    client.removeQueries({ predicate: (q) => q.queryKey[0] !== "session" }); // what another account has seen in this tab
     await client.resetQueries({ queryKey: ["session"] });
     const next = new URLSearchParams(location.search).get("next");
     // A path of this server alone: "//host" would be another.

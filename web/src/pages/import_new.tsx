@@ -1,7 +1,7 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { call, type Schema } from "../api/client";
-import { bytes, count, when } from "../format";
+import { bytes, count, shortened, when } from "../format";
 import { Badge, Button, Empty, Field, Loaded, Panel, Problem, Select, Table, Text, type Column } from "../ui";
 import { RefusedLines } from "./import_refused";
 
@@ -37,10 +37,10 @@ const asItIs = "\u0000as it is"; // no name of a column
 /** Becomes chooses what a column is taken for. */
 function Becomes({ column: c, fields, change }: { column: PreviewColumn; fields: string[]; change: (to: string | undefined) => void }) {
   return (
-    <select className="input" aria-label={`What ${c.name} becomes`} value={c.to === c.name ? asItIs : c.to} onChange={(e) => change(e.target.value === asItIs ? undefined : e.target.value)}>
+    <select className="input" aria-label={`What ${shortened(c.name)} becomes`} value={c.to === c.name ? asItIs : c.to} onChange={(e) => change(e.target.value === asItIs ? undefined : e.target.value)}>
       <option value={asItIs}>{c.to === c.name ? c.as : "as it is called"}</option>
       <option value="">left out</option>
-      {c.to !== "" && c.to !== c.name && !fields.includes(c.to) && <option value={c.to}>{c.to}</option>}
+      {c.to !== "" && c.to !== c.name && !fields.includes(c.to) && <option value={c.to}>{shortened(c.to)}</option>}
       {fields.filter((f) => f !== c.name).map((f) => <option key={f} value={f}>{f}</option>)}
     </select>
   );

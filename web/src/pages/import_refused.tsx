@@ -1,5 +1,5 @@
 import type { Schema } from "../api/client";
-import { count } from "../format";
+import { count, shortened } from "../format";
 import { Panel, Table, Text, type Column } from "../ui";
 
 type Refused = Schema<"RefusedLine">;
@@ -16,13 +16,14 @@ const refusedColumns: Column<Refused>[] = [
 ];
 
 /** RefusedLines shows lines that were not taken, as far as they are known. */
-export function RefusedLines({ lines, all, name }: { lines: Refused[]; all: number; name: string }) {
+export function RefusedLines({ lines, all, name, kept = false }: { lines: Refused[]; all: number; name: string; kept?: boolean }) {
   if (all === 0) return null;
-  const download = lines.length > 0 && <a className="btn small" download={`${name}.refused.csv`} href={csvOf(lines)}>Download as CSV</a>;
+  const download = lines.length > 0 && <a className="btn small" download={`${shortened(name)}.refused.csv`} href={csvOf(lines)}>Download as CSV</a>;
   return (
     <Panel title={`Refused lines: ${count(all)}`} action={download} pad={false}>
       <Table label="Refused lines" columns={refusedColumns} rows={lines} keyOf={(l) => String(l.line)} empty={<p className="panel-body muted">Which ones is not known any more.</p>} />
       {all > lines.length && <p className="panel-body muted">The first {count(lines.length)} are listed.</p>}
+      {kept && lines.length > 0 && <p className="panel-body muted">Values of lines are not kept: “…” stands for one. Your file has them.</p>}
     </Panel>
   );
 }

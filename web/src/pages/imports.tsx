@@ -3,9 +3,9 @@ import { useState } from "react";
 import { Link, useLocation } from "wouter";
 import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
-import { ago, bytes, count, span, when } from "../format";
+import { ago, bytes, count, shortened, span, when } from "../format";
 import { startSending, stopSending, useSent } from "../sending";
-import { Badge, Button, Confirm, Empty, FilePick, Loaded, Panel, PageHead, Problem, Progress, State, Table, Text, type Column } from "../ui";
+import { Badge, Button, Confirm, Empty, FilePick, Loaded, More, Panel, PageHead, Problem, Progress, State, Table, Text, type Column } from "../ui";
 import { NewImport } from "./import_new";
 import { RefusedLines } from "./import_refused";
 
@@ -48,7 +48,7 @@ export function Imports() {
             {(data) => (
               <>
                 <Table label="Imports" columns={columns} rows={data.pages.flatMap((p) => p.imports)} keyOf={(i) => i.id} empty={<Empty title="Nothing was imported here">Imports stay for 90 days after their last change. Those of the command sluice import are not listed.</Empty>} />
-                {query.hasNextPage && <div className="panel-body"><Button onClick={() => void query.fetchNextPage()} disabled={query.isFetchingNextPage}>More</Button></div>}
+                <More query={query} />
               </>
             )}
           </Loaded>
@@ -95,7 +95,7 @@ function GoOn({ i }: { i: InFull }) {
   };
   return (
     <div className="stack-s">
-      <FilePick label={`Choose ${i.name} again, to go on`} hint={`It goes on at byte ${count(i.next_offset)}. Nothing is taken twice.`} pick={pick} />
+      <FilePick label={`Choose ${shortened(i.name)} again, to go on`} hint={`It goes on at byte ${count(i.next_offset)}. Nothing is taken twice.`} pick={pick} />
       {error && <Problem error={error} />}
     </div>
   );
@@ -131,39 +131,42 @@ export function ImportPage({ id }: { id: string }) {
     refetchInterval: ({ state }) => (state.data && (state.data.state === "open" || state.data.state === "undoing" || state.data.still_to_be_stored > 0) ? 1500 : false),
   });
   return (
-    <Loaded query={query} rows={8}>
-      {(i) => {
-        const at = Math.max(sent?.offset ?? 0, i.next_offset);
-        const mayUndo = may && i.options.kind === "events" && i.state !== "undone";
-        return (
-          <>
-            <PageHead title={<Text of={i.name} />}>
-              <State of={i.state} />
-              {sent?.running && <Button onClick={() => stopSending(id)}>Stop</Button>}
-              {mayUndo && <Undo i={i} />}
-              <Link href="/imports">All imports</Link>
-            </PageHead>
-            <div className="stack">
-              {sent?.error && <Problem error={sent.error} />}
-              {sent?.running && sent.waiting && <div className="banner warn" role="status"><span className="grow">It is tried again by itself: {sent.waiting}</span></div>}
-              {i.state === "open" && !sent?.running && (may ? <GoOn i={i} /> : <div className="banner"><span className="grow">Its file is not read to the end. Whoever has it can go on.</span></div>)}
-              <Panel title="How far it is">
-                <div className="stack">
-                  <Progress part={at / i.size} label="Of the file" />
-                  <div className="rowx between" aria-live="polite">
-                    <span>{bytes(at)} of {bytes(i.size)}</span>
-                    {sent?.running && sent.bytesPerSecond > 0 && <span className="muted">{bytes(sent.bytesPerSecond)} a second, {span((i.size - at) / sent.bytesPerSecond)} left</span>}
-                    {i.refused_count > 0 ? <Badge tone="warn">{i.refused_count === 1 ? "1 line" : `${count(i.refused_count)} lines`} refused</Badge> : null}
+    <>
+      {!query.data && <PageHead title="Import"><Link href="/imports">All imports</Link></PageHead>}
+      <Loaded query={query} rows={8}>
+        {(i) => {
+          const at = Math.max(sent?.offset ?? 0, i.next_offset);
+          const mayUndo = may && i.options.kind === "events" && i.state !== "undone";
+          return (
+            <>
+              <PageHead title={<Text of={i.name} />}>
+                <State of={i.state} />
+                {sent?.running && <Button onClick={() => stopSending(id)}>Stop</Button>}
+                {mayUndo && <Undo i={i} />}
+                <Link href="/imports">All imports</Link>
+              </PageHead>
+              <div className="stack">
+                {sent?.error && <Problem error={sent.error} />}
+                {sent?.running && sent.waiting && <div className="banner warn" role="status"><span className="grow">It is tried again by itself: {sent.waiting}</span></div>}
+                {i.state === "open" && !sent?.running && (may ? <GoOn i={i} /> : <div className="banner"><span className="grow">Its file is not read to the end. Whoever has it can go on.</span></div>)}
+                <Panel title="How far it is">
+                  <div className="stack">
+                    <Progress part={at / i.size} label="Of the file" />
+                    <div className="rowx between" aria-live="polite">
+                      <span>{bytes(at)} of {bytes(i.size)}</span>
+                      {sent?.running && sent.bytesPerSecond > 0 && <span className="muted">{bytes(sent.bytesPerSecond)} a second, {span((i.size - at) / sent.bytesPerSecond)} left</span>}
+                      {i.refused_count > 0 ? <Badge tone="warn">{i.refused_count === 1 ? "1 line" : `${count(i.refused_count)} lines`} refused</Badge> : null}
+                    </div>
+                    <Facts i={i} />
+                    {i.options.kind === "users" && <p className="muted">An import of users cannot be undone: what a profile was before is kept nowhere.</p>}
                   </div>
-                  <Facts i={i} />
-                  {i.options.kind === "users" && <p className="muted">An import of users cannot be undone: what a profile was before is kept nowhere.</p>}
-                </div>
-              </Panel>
-              <RefusedLines lines={i.refused} all={i.refused_count} name={i.name} />
-            </div>
-          </>
-        );
-      }}
-    </Loaded>
+                </Panel>
+                <RefusedLines lines={i.refused} all={i.refused_count} name={i.name} kept />
+              </div>
+            </>
+          );
+        }}
+      </Loaded>
+    </>
   );
 }

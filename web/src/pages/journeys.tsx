@@ -1,9 +1,9 @@
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
 import { count, share, shortened, when, words } from "../format";
-import { Button, Confirm, Empty, Loaded, Panel, PageHead, State, Table, Text, type Column } from "../ui";
+import { Button, Confirm, Empty, Loaded, More, Panel, PageHead, Source, State, Table, Text, type Column } from "../ui";
 
 type Journey = Schema<"Journey">;
 type Full = Schema<"JourneyInFull">;
@@ -17,12 +17,19 @@ const columns: Column<Journey>[] = [
 ];
 
 export function Journeys() {
-  const query = useQuery({ queryKey: ["journeys"], queryFn: () => get("/v1/journeys") });
+  const query = useInfiniteQuery({ queryKey: ["journeys", "list"], initialPageParam: "", queryFn: ({ pageParam }) => get("/v1/journeys", { query: { after: pageParam } }), getNextPageParam: (last) => last.next });
   return (
     <>
       <PageHead title="Journeys" />
       <Panel pad={false}>
-        <Loaded query={query}>{({ journeys }) => <Table label="Journeys" columns={columns} rows={journeys} keyOf={(j) => j.id} empty={<Empty title="No journeys yet">Write one in YAML, and put it here with: sluice journey apply FILE</Empty>} />}</Loaded>
+        <Loaded query={query}>
+          {({ pages }) => (
+            <>
+              <Table label="Journeys" columns={columns} rows={pages.flatMap((p) => p.journeys)} keyOf={(j) => j.id} empty={<Empty title="No journeys yet">Write one in YAML, and put it here with: sluice journey apply FILE</Empty>} />
+              <More query={query} />
+            </>
+          )}
+        </Loaded>
       </Panel>
     </>
   );
@@ -31,7 +38,7 @@ export function Journeys() {
 function stepColumns(most: number): Column<Step>[] {
   const num = (header: string, key: keyof Step, hideSmall = false): Column<Step> => ({ header, accessorFn: (s) => s[key], id: String(key), meta: { num: true, hideSmall }, cell: (c) => count(Number(c.row.original[key] ?? 0)) });
   return [
-    { header: "Step", accessorKey: "step", enableSorting: false },
+    { header: "Step", accessorKey: "step", enableSorting: false, cell: (c) => <Text of={c.row.original.step} /> },
     { header: "", id: "bar", enableSorting: false, meta: { hideSmall: true }, cell: (c) => <div className="bar-track" aria-hidden>{c.row.original.entered > 0 && <div className="bar" style={{ width: `${most > 0 ? (c.row.original.entered / most) * 100 : 0}%` }} />}</div> },
     num("Entered", "entered"), num("Waiting", "waiting"), num("Passed", "passed", true), num("Exited", "exited", true), num("Mails", "sent"),
     { header: "Opened", id: "opened", accessorFn: (s) => s.opened, meta: { num: true, hideSmall: true }, cell: (c) => (c.row.original.sent > 0 ? <>{count(c.row.original.opened)} <span className="muted">{share(c.row.original.opened, c.row.original.sent)}</span></> : "–") },
@@ -42,7 +49,7 @@ function stepColumns(most: number): Column<Step>[] {
 export function JourneyPage({ id }: { id: string }) {
   const may = useMay("journeys:write");
   const client = useQueryClient();
-  const query = useQuery({ queryKey: ["journeys", id], queryFn: () => get("/v1/journeys/{id}", { params: { id } }), refetchInterval: 3_000 });
+  const query = useQuery({ queryKey: ["journeys", "one", id], queryFn: () => get("/v1/journeys/{id}", { params: { id } }), refetchInterval: 3_000 });
   const set = async (path: "/v1/journeys/{id}/pause" | "/v1/journeys/{id}/resume") => {
     await call("post", path, { params: { id } });
     await client.invalidateQueries({ queryKey: ["journeys"] });
@@ -73,12 +80,12 @@ export function JourneyPage({ id }: { id: string }) {
                   <div className="figure"><dt>Entered</dt><dd>{count(entered)}</dd></div>
                   <div className="figure"><dt>Inside</dt><dd>{count(steps.reduce((n, s) => n + s.waiting, 0))}</dd></div>
                   <div className="figure"><dt>Mails</dt><dd>{count(steps.reduce((n, s) => n + s.sent, 0))}</dd></div>
-                  <div className="figure"><dt>Converted</dt><dd>{conversions.length === 0 ? "–" : count(conversions.reduce((n, [, v]) => n + Number(v), 0))}<div className="small muted">{conversions.map(([name, v]) => `${words(name)} ${count(Number(v))}`).join(", ")}</div></dd></div>
+                  <div className="figure"><dt>Converted</dt><dd>{conversions.length === 0 ? "–" : count(conversions.reduce((n, [, v]) => n + Number(v), 0))}<div className="small muted">{shortened(conversions.map(([name, v]) => `${words(name)} ${count(Number(v))}`).join(", "))}</div></dd></div>
                 </dl>
                 <Panel title="Steps" action={<span className="small muted">version {j.version || "none published"}</span>} pad={false}>
                   <Table label="Steps" columns={stepColumns(Math.max(0, ...steps.map((s) => s.entered)))} rows={steps} keyOf={(s) => s.step} empty={<Empty title="Nobody has been in it yet">Figures come when it is published.</Empty>} />
                 </Panel>
-                <Panel title="Document"><pre tabIndex={0}>{JSON.stringify(j.document, null, 2)}</pre></Panel>
+                <Panel title="Document"><Source of={JSON.stringify(j.document, null, 2)} /></Panel>
               </div>
             </>
           );

@@ -2,8 +2,8 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { get, type Schema } from "../api/client";
-import { ago, bytes, when } from "../format";
-import { Button, Empty, Field, Loaded, Panel, PageHead, Table, Text, type Column } from "../ui";
+import { ago, bytes, shortened, when } from "../format";
+import { Button, Empty, Field, Loaded, More, Panel, PageHead, Source, Table, Text, useTyped, type Column } from "../ui";
 
 type Mail = Schema<"MailboxMail">;
 
@@ -18,7 +18,7 @@ const columns: Column<Mail>[] = [
 export function Mailbox() {
   const to = new URLSearchParams(useSearch()).get("to") ?? "";
   const [, go] = useLocation();
-  const [text, setText] = useState(to);
+  const [text, setText] = useTyped(to);
   const query = useInfiniteQuery({
     queryKey: ["mailbox", to],
     initialPageParam: 0,
@@ -38,7 +38,7 @@ export function Mailbox() {
             {(data) => (
               <>
                 <Table label="Mails in the mailbox" columns={columns} rows={data.pages.flatMap((p) => p.mails)} keyOf={(m) => String(m.number)} empty={<Empty title="The mailbox is empty">Until a route is configured, mail comes here instead of leaving. Each process keeps its newest mails, in memory.</Empty>} />
-                {query.hasNextPage && <div className="panel-body"><Button onClick={() => void query.fetchNextPage()} disabled={query.isFetchingNextPage}>Older</Button></div>}
+                <More query={query}>Older</More>
               </>
             )}
           </Loaded>
@@ -67,8 +67,8 @@ export function MailboxMail({ number }: { number: string }) {
               </Panel>
               <Panel title={source ? "Source" : "Mail"} action={<Button className="small" onClick={() => setSource(!source)}>{source ? "Show the mail" : "Show the source"}</Button>} pad={false}>
                 {source
-                  ? <div className="panel-body"><pre tabIndex={0}>{new TextDecoder().decode(Uint8Array.from(atob(mail.raw ?? ""), (c) => c.charCodeAt(0)))}</pre></div>
-                  : <iframe className="mail-frame" title={`The mail to ${mail.to}`} sandbox="" referrerPolicy="no-referrer" src={`/v1/mailboxes/${mail.number}/view`} />}
+                  ? <div className="panel-body"><Source of={new TextDecoder().decode(Uint8Array.from(atob(mail.raw ?? ""), (c) => c.charCodeAt(0)))} /></div>
+                  : <iframe className="mail-frame" title={`The mail to ${shortened(mail.to)}`} sandbox="" referrerPolicy="no-referrer" src={`/v1/mailboxes/${mail.number}/view`} />}
               </Panel>
             </div>
           </>

@@ -1,10 +1,9 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
-import { ago, when, words } from "../format";
-import { Button, Empty, Field, FormDialog, Loaded, Panel, PageHead, Select, State, Table, Tabs, Text, toneOf, type Column } from "../ui";
+import { ago, shortened, visible, when, words } from "../format";
+import { Button, Empty, Field, FormDialog, Loaded, More, Panel, PageHead, Select, State, Table, Tabs, Text, toneOf, useTyped, type Column } from "../ui";
 
 type Found = Schema<"FoundSend">;
 type Life = Schema<"SendLife">;
@@ -26,7 +25,7 @@ export function Messages() {
   const asked = new URLSearchParams(useSearch());
   const [, go] = useLocation();
   const to = asked.get("to") ?? "", state = asked.get("state") ?? "";
-  const [text, setText] = useState(to);
+  const [text, setText] = useTyped(to);
   const ask = (next: { to?: string; state?: string }) => {
     const query = new URLSearchParams(Object.entries({ to, state, ...next }).filter(([, v]) => v !== ""));
     go(query.size > 0 ? `/messages?${query}` : "/messages");
@@ -52,7 +51,7 @@ export function Messages() {
             {(data) => (
               <>
                 <Table label="Mails" columns={columns} rows={data.pages.flatMap((p) => p.sends)} keyOf={(s) => s.send} empty={<Empty title="No mail was found">{!to && !state ? "Mail that is handed in appears here within a second." : query.hasNextPage ? "None among the newest mail. Look further back." : "Try another address or state."}</Empty>} />
-                {query.hasNextPage && <div className="panel-body"><Button onClick={() => void query.fetchNextPage()} disabled={query.isFetchingNextPage}>{query.isFetchingNextPage ? "Looking" : "Look further back"}</Button></div>}
+                <More query={query}>Look further back</More>
               </>
             )}
           </Loaded>
@@ -105,7 +104,7 @@ export function MessagePage({ id }: { id: string }) {
                 {sends.map((s) => (
                   <Panel key={s.send} title={<Text of={s.to} />} action={<State of={s.state} />}>
                     <div className="stack">
-                      {s.waits_for && s.waits_for.length > 0 && <div className="banner warn"><ul className="grow">{s.waits_for.map((w) => <li key={w}>{w}</li>)}</ul></div>}
+                      {s.waits_for && s.waits_for.length > 0 && <div className="banner warn"><ul className="grow">{s.waits_for.map((w) => <li key={w}>{visible(w)}</li>)}</ul></div>}
                       <LifeList life={s.life as Life[]} />
                       <dl className="facts">
                         <dt>First opened</dt><dd>{firstBy(s.first_open, s.first_human_open)}</dd>
@@ -122,7 +121,7 @@ export function MessagePage({ id }: { id: string }) {
                   <dt>Class</dt><dd>{first.class}</dd>
                   <dt>Priority</dt><dd>{first.priority}</dd>
                   <dt>Tags</dt><dd><Text of={first.tags.replaceAll(",", ", ") || "–"} /></dd>
-                  {first.journey && <><dt>Journey</dt><dd><Link href={`/journeys/${first.journey}`}>{first.journey}</Link></dd></>}
+                  {first.journey && <><dt>Journey</dt><dd><Link href={`/journeys/${first.journey}`}><Text of={first.journey} /></Link></dd></>}
                   {first.user_id && <><dt>Person</dt><dd><Link href={`/people?q=${encodeURIComponent(first.user_id)}`}><Text of={first.user_id} /></Link></dd></>}
                   <dt>Accepted</dt><dd>{when(first.accepted)}</dd>
                 </dl>
@@ -140,7 +139,13 @@ type Doubt = Schema<"Doubt">;
 export function Doubts() {
   const may = useMay("ledger:write");
   const client = useQueryClient();
-  const query = useQuery({ queryKey: ["doubts"], queryFn: () => get("/v1/ledger/doubts", { query: { limit: 200 } }), refetchInterval: 10_000 });
+  const query = useInfiniteQuery({
+    queryKey: ["doubts"],
+    initialPageParam: "",
+    queryFn: ({ pageParam }) => get("/v1/ledger/doubts", { query: { after: pageParam } }),
+    getNextPageParam: (last) => last.next,
+    refetchInterval: 10_000,
+  });
   const decide = async (d: Doubt, values: Record<string, string>) => {
     await call("post", "/v1/ledger/doubts/{send}", { params: { send: d.send }, body: { decision: values.decision, note: values.note } });
     await client.invalidateQueries({ queryKey: ["doubts"] });
@@ -150,11 +155,11 @@ export function Doubts() {
       <PageHead title="Messages" />
       <Tabs label="Messages" tabs={tabs} current="/doubts" />
       <Loaded query={query} rows={6}>
-        {({ doubts }) => (doubts.length === 0 ? <Panel><Empty title="Nothing is in doubt">A mail is in doubt when a connection died before the other side had answered.</Empty></Panel> : (
+        {({ pages }) => (pages[0]!.doubts.length === 0 ? <Panel><Empty title="Nothing is in doubt">A mail is in doubt when a connection died before the other side had answered.</Empty></Panel> : (
           <div className="stack">
-            {doubts.map((d) => (
+            {pages.flatMap((p) => p.doubts).map((d) => (
               <Panel key={d.send} title={<Link href={`/messages/${d.send.split(".")[0]}`}><Text of={d.to} /></Link>} action={may && d.undecided && (
-                <FormDialog title={`Did the mail to ${d.to} arrive?`} action="Decide" submit={(values) => decide(d, values)} trigger={<Button className="small">Decide</Button>}>
+                <FormDialog title={`Did the mail to ${shortened(d.to)} arrive?`} action="Decide" submit={(values) => decide(d, values)} trigger={<Button className="small">Decide</Button>}>
                   <label className="field"><span>Decision</span>
                     <select className="input" name="decision" defaultValue="sent"><option value="sent">It has arrived</option><option value="again">Send it once more</option><option value="give_up">Give it up</option></select>
                   </label>
@@ -164,6 +169,7 @@ export function Doubts() {
                 <div className="stack"><p className="muted">{d.class} mail by {d.route ?? "no route"}{d.undecided ? "" : `, attempted once more ${d.due ? when(d.due) : "soon"}`}</p><LifeList life={d.life} /></div>
               </Panel>
             ))}
+            <More query={query} />
           </div>
         ))}
       </Loaded>

@@ -3,9 +3,9 @@ import { Link } from "wouter";
 import { call, get } from "../api/client";
 import type { Overview as Data } from "../api/live";
 import { useMay } from "../api/session";
-import { bytes, count, now, shareOf, span, words } from "../format";
+import { bytes, count, now, shareOf, span, visible, words } from "../format";
 import { useLiveState } from "../live";
-import { Badge, Bones, Button, Confirm, Panel, PageHead, Problem, Spark, Table, Text, type Column } from "../ui";
+import { Badge, Bones, Button, Confirm, Panel, PageHead, Problem, Slow, Spark, Table, Text, type Column } from "../ui";
 
 const hours = 24;
 
@@ -32,14 +32,17 @@ function Figures() {
     ["Complained", complained, shareOf(complained.sum, sent.sum, "sent")],
   ];
   return (
-    <dl className="figures">
-      {figures.map(([name, { points, sum }, note]) => (
-        <div className="figure" key={name}>
-          <dt>{name}</dt>
-          <dd>{query.data ? count(sum) : "–"}<div className="small muted">{query.data ? note : "\u00a0"}</div><Spark values={points} label={`${name} by hour`} /></dd>
-        </div>
-      ))}
-    </dl>
+    <>
+      {query.isPending && <Slow />}
+      <dl className="figures">
+        {figures.map(([name, { points, sum }, note]) => (
+          <div className="figure" key={name}>
+            <dt>{name}</dt>
+            <dd>{query.data ? count(sum) : "–"}<div className="small muted">{query.data ? note : "\u00a0"}</div><Spark values={points} label={`${name} by hour`} /></dd>
+          </div>
+        ))}
+      </dl>
+    </>
   );
 }
 
@@ -49,7 +52,7 @@ function Standing({ o }: { o: Data }) {
   return (
     <Panel title="Health" action={o.ready ? <Badge tone="good">ready</Badge> : <Badge tone="bad">not ready</Badge>}>
       <dl className="facts">
-        {parts.map(([name, why]) => <div key={name} style={{ display: "contents" }}><dt>{name}</dt><dd>{why ? <><Badge tone="bad">does not answer</Badge> {why}</> : <Badge tone="good">answers</Badge>}</dd></div>)}
+        {parts.map(([name, why]) => <div key={name} style={{ display: "contents" }}><dt>{name}</dt><dd>{why ? <><Badge tone="bad">does not answer</Badge> {visible(why)}</> : <Badge tone="good">answers</Badge>}</dd></div>)}
         <dt>Oldest not stored</dt><dd>{o.lag_seconds > 5 ? <Badge tone="warn">{span(o.lag_seconds)}</Badge> : span(o.lag_seconds)}</dd>
         <dt>Processes</dt><dd>{o.processes}</dd>
         <dt>Items</dt><dd>{count(o.accepted)} taken in, {count(o.stored)} stored <span className="muted">since this process began</span></dd>
@@ -118,13 +121,13 @@ export function Overview() {
     <>
       <PageHead title="Overview">{o && <Brake stopped={o.marketing_stopped} />}</PageHead>
       <div className="stack">
-        {(error || stale) && <div className="banner bad" role="alert"><span className="grow">{error ?? "The server has not answered for 10 seconds."}{o && " What stands below is old."}</span></div>}
+        {(error || stale) && <div className="banner bad" role="alert"><span className="grow">{visible(error ?? "The server has not answered for 10 seconds.")}{o && " What stands below is old."}</span></div>}
         {!o && !error && <Panel pad={false}><Bones rows={6} /></Panel>}
         {o && (
           <>
             {o.marketing_stopped && <div className="banner warn" role="status"><strong className="grow">Marketing mail is stopped. It waits until somebody resumes it.</strong></div>}
-            {!o.ready && <div className="banner bad" role="alert"><div className="grow"><strong className="block">Not ready</strong><ul>{o.reasons.map((r) => <li key={r}>{r}</li>)}</ul></div></div>}
-            {o.warnings.length > 0 && <div className="banner warn" role="status"><div className="grow"><strong className="block">Warnings</strong><ul>{o.warnings.map((w) => <li key={w}>{w}</li>)}</ul></div></div>}
+            {!o.ready && <div className="banner bad" role="alert"><div className="grow"><strong className="block">Not ready</strong><ul>{o.reasons.map((r) => <li key={r}>{visible(r)}</li>)}</ul></div></div>}
+            {o.warnings.length > 0 && <div className="banner warn" role="status"><div className="grow"><strong className="block">Warnings</strong><ul>{o.warnings.map((w) => <li key={w}>{visible(w)}</li>)}</ul></div></div>}
             <Figures />
             <SetUp o={o} />
             <div className="cols2">

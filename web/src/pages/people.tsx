@@ -1,10 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { ApiError, call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
 import { count, when, words } from "../format";
-import { Badge, Button, Empty, Field, Loaded, Panel, PageHead, State, Table, Text, type Column } from "../ui";
+import { Badge, Button, Empty, Field, Loaded, Panel, PageHead, State, Table, Text, useTyped, type Column } from "../ui";
 import { Timeline } from "./timeline";
 
 type User = Schema<"BrazeUser">;
@@ -26,7 +25,7 @@ export function People() {
   const search = useSearch();
   const [, go] = useLocation();
   const asked = new URLSearchParams(search).get("q") ?? "";
-  const [text, setText] = useState(asked);
+  const [text, setText] = useTyped(asked);
   const query = useQuery({ queryKey: ["people", asked], queryFn: () => get("/v1/users", { query: { q: asked } }), enabled: asked !== "" });
   return (
     <>

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useLocation, useSearch } from "wouter";
 import { get, type Schema } from "../api/client";
 import { count, now, share, shareOf, when } from "../format";
-import { Empty, Loaded, Panel, PageHead, Problem, Select, Table, Text, type Column } from "../ui";
+import { Empty, Loaded, Panel, PageHead, Problem, Select, Slow, Table, Text, type Column } from "../ui";
 
 type Counts = Schema<"ReactionCounts">;
 
@@ -93,7 +93,10 @@ export function Reactions() {
           <div className="banner" key={name}><span className="grow">Only of the {name} <strong>{value ? <Text of={value} /> : "none"}</strong></span><Link href={at(name, only.filter(([n]) => n !== name))}>Show all</Link></div>
         ))}
         {sum.error && !sum.data ? <Problem error={sum.error} retry={() => void sum.refetch()} /> : (
-          <Sum c={sum.data && (sum.data.reactions[0] ?? none)} answers={answers.data?.series.reduce((n, row) => n + row.count, 0)} />
+          <>
+            {sum.isPending && <Slow />}
+            <Sum c={sum.data && (sum.data.reactions[0] ?? none)} answers={answers.data?.series.reduce((n, row) => n + row.count, 0)} />
+          </>
         )}
         <Panel pad={false} title={`Since ${when(from)}`} action={<span className="small muted">Opens and clicks are those of people, as far as is known</span>}>
           <Loaded query={query} rows={8}>

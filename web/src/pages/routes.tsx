@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
-import { count } from "../format";
+import { count, shortened, visible } from "../format";
 import { Badge, Button, Empty, FormDialog, Loaded, Panel, Table, Text, type Column } from "../ui";
 
 type Settings = Schema<"Settings">;
@@ -32,16 +32,16 @@ function Look({ domain }: { domain: string }) {
     return (
       <ul className="stack-s">
         {found.findings.map((f, i) => (
-          <li key={i}><Badge tone={tones[f.severity]}>{f.severity}</Badge> <span className="mono">{f.check}</span><div className="wrap">{f.found}</div>{f.remedy && <div className="small muted wrap">{f.remedy}</div>}</li>
+          <li key={i}><Badge tone={tones[f.severity]}>{f.severity}</Badge> <span className="mono">{f.check}</span><div className="wrap">{visible(f.found)}</div>{f.remedy && <div className="small muted wrap">{f.remedy}</div>}</li>
         ))}
       </ul>
     );
   };
-  return <FormDialog title={`What receivers find about ${domain}`} action="Look in DNS now" submit={look} trigger={<Button className="small">Look now</Button>}><p className="muted">It takes up to 20 seconds where DNS does not answer.</p></FormDialog>;
+  return <FormDialog title={`What receivers find about ${shortened(domain)}`} action="Look in DNS now" submit={look} trigger={<Button className="small">Look now</Button>}><p className="muted">It takes up to 20 seconds where DNS does not answer.</p></FormDialog>;
 }
 
 const domainColumns: Column<DomainRow>[] = [
-  { header: "Domain", accessorKey: "domain" },
+  { header: "Domain", accessorKey: "domain", cell: (c) => <Text of={c.row.original.domain} /> },
   {
     header: "State", id: "state", accessorFn: (d) => d.errors * 1000 + d.warnings,
     cell: ({ row: { original: d } }) => (d.errors > 0 ? <Badge tone="bad">{d.errors} wrong</Badge> : d.warnings > 0 ? <Badge tone="warn">{d.warnings === 1 ? "1 warning" : `${d.warnings} warnings`}</Badge> : d.ok > 0 ? <Badge tone="good">well</Badge> : <Badge>not known</Badge>),
@@ -51,7 +51,7 @@ const domainColumns: Column<DomainRow>[] = [
 
 const settingColumns: Column<SettingRow>[] = [
   { header: "Setting", accessorKey: "name", cell: (c) => <span className="mono">{c.row.original.name}</span> },
-  { header: "Value", accessorKey: "value", cell: (c) => c.row.original.value || <span className="muted">none</span> },
+  { header: "Value", accessorKey: "value", cell: (c) => (c.row.original.value ? <Text of={c.row.original.value} /> : <span className="muted">none</span>) },
   { header: "Set in", accessorKey: "set", cell: (c) => <Place of={c.row.original.set} /> },
 ];
 

@@ -43,7 +43,7 @@ function Chart({ lines, times }: { lines: Line[]; times: number[] }) {
       plot = new UPlot(
         {
           width: at.clientWidth, height: 280, cursor: { y: false },
-          axes: [{ ...axis, values: (_, at) => at.map(tick) }, { ...axis, size: 60, values: (_, vs) => vs.map(count) }],
+          axes: [{ ...axis, values: (_, at) => at.map(tick) }, { ...axis, size: 60, values: (_, vs) => vs.map((v) => (Number.isInteger(v) ? count(v) : "")) }],
           series: [{ label: "Time", value: (_, at) => (at === null ? "–" : when(new Date(at * 1000).toISOString())) }, ...lines.map((l, i) => ({ label: shortened(l.name), stroke: strokes[i % 4]!, width: 1.5, dash: dashes[Math.floor(i / 4) % 4], points: { show: times.length < 3 } }))],
         },
         [times, ...lines.map((l) => times.map((t) => l.at.get(t) ?? 0))],

@@ -2,7 +2,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { call, get, type Schema } from "../api/client";
 import { useMay, useSession } from "../api/session";
 import { count, shortened, when } from "../format";
-import { Badge, Button, Confirm, Empty, Field, FormDialog, Loaded, Panel, PageHead, Table, Tabs, Text, type Column } from "../ui";
+import { Badge, Button, Confirm, Empty, Field, FormDialog, Loaded, More, Panel, PageHead, Table, Tabs, Text, type Column } from "../ui";
 import { Routes } from "./routes";
 
 const tabs: [string, string][] = [["/settings/accounts", "Accounts"], ["/settings/keys", "API keys"], ["/settings/groups", "Groups"], ["/settings/routes", "Routes and domains"], ["/settings/audit", "Audit log"]];
@@ -116,7 +116,7 @@ function Groups() {
   };
   const columns: Column<Schema<"Group">>[] = [
     { header: "Name", accessorKey: "name", cell: (c) => <div><div><Text of={c.row.original.name} /></div><div className="muted small"><Text of={c.row.original.description} /></div></div> },
-    { header: "Id", accessorKey: "id", meta: { hideSmall: true }, cell: (c) => <span className="mono">{c.row.original.id}</span> },
+    { header: "Id", accessorKey: "id", meta: { hideSmall: true }, cell: (c) => <span className="mono"><Text of={c.row.original.id} /></span> },
     { header: "Public", accessorKey: "public", cell: (c) => (c.row.original.public ? <Badge tone="good">public</Badge> : <Badge>private</Badge>) },
     { header: "Order", accessorKey: "order", meta: { num: true, hideSmall: true } },
     {
@@ -159,18 +159,19 @@ function Change({ e }: { e: Schema<"AuditEntry"> }) {
         {members.map((m) => (
           <div key={m}>
             <dt><Text of={m} /></dt>
-            <dd>{e.before && <><span className="sr">before</span><del><Text of={shownOf(before[m])} /></del></>} {removed ? <Badge>removed</Badge> : <><span className="sr">after</span><ins><Text of={shownOf(after[m])} /></ins></>}</dd>
+            <dd>{e.before && <><span className="sr">before</span><del><Text of={shownOf(before[m])} /></del></>} {!removed && <><span className="sr">after</span><ins><Text of={shownOf(after[m])} /></ins></>}</dd>
           </div>
         ))}
       </dl>
+      {removed && members.length > 0 && <Badge>removed</Badge>}
       {others > 0 && <p className="muted">Of {count(others)} more in this request nothing is compared.</p>}
     </>
   );
 }
 
 const auditColumns: Column<Schema<"AuditEntry">>[] = [
-  { header: "When", accessorKey: "time", cell: (c) => <span className="when muted">{when(c.row.original.time)}</span> },
-  { header: "Who", accessorKey: "name", cell: (c) => <div className="clip short" title={shortened(c.row.original.name)}><Text of={c.row.original.name} /></div> },
+  { header: "When", accessorKey: "time", cell: (c) => <><span className="when muted">{when(c.row.original.time)}</span><div className="only-s small wrap"><Text of={c.row.original.name} /></div></> },
+  { header: "Who", accessorKey: "name", meta: { hideSmall: true }, cell: (c) => <div className="clip short" title={shortened(c.row.original.name)}><Text of={c.row.original.name} /></div> },
   { header: "What", accessorKey: "path", meta: { wide: true }, cell: (c) => <span className="mono wrap"><Text of={`${c.row.original.method} ${c.row.original.path}`} /></span> },
   { header: "Before and after", accessorKey: "detail", enableSorting: false, meta: { hideSmall: true }, cell: (c) => <Change e={c.row.original} /> },
   { header: "Answer", accessorKey: "status", meta: { num: true }, cell: (c) => (c.row.original.status === 0 ? <Badge tone="warn">not known</Badge> : c.row.original.status < 300 ? <Badge tone="good">done</Badge> : <Badge tone="bad">refused {c.row.original.status}</Badge>) },
@@ -184,7 +185,7 @@ function Audit() {
         {(data) => (
           <>
             <Table label="Audit log" columns={auditColumns} rows={data.pages.flatMap((p) => p.entries)} keyOf={(e) => e.id} empty={<Empty title="Nothing was changed yet" />} />
-            {query.hasNextPage && <div className="panel-body"><Button onClick={() => void query.fetchNextPage()}>Older</Button></div>}
+            <More query={query}>Older</More>
           </>
         )}
       </Loaded>

@@ -1,17 +1,16 @@
 import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
 import { useLocation, useSearch } from "wouter";
 import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
 import { shortened, when, words } from "../format";
-import { Badge, Button, Confirm, Empty, Field, FormDialog, Loaded, Panel, PageHead, Table, Text, type Column } from "../ui";
+import { Badge, Button, Confirm, Empty, Field, FormDialog, Loaded, More, Panel, PageHead, Table, Text, useTyped, type Column } from "../ui";
 
 type Row = Schema<"Suppression">;
 
 export function Suppressions() {
   const entry = new URLSearchParams(useSearch()).get("entry") ?? "";
   const [, go] = useLocation();
-  const [text, setText] = useState(entry);
+  const [text, setText] = useTyped(entry);
   const may = useMay("suppressions:write");
   const client = useQueryClient();
   const query = useInfiniteQuery({
@@ -59,7 +58,7 @@ export function Suppressions() {
             {(data) => (
               <>
                 <Table label="Suppressions" columns={columns} rows={data.pages.flatMap((p) => p.suppressions)} keyOf={(s) => [s.entry, s.scope, s.app_id, s.reason].join("\n")} empty={<Empty title={entry ? "It is not suppressed" : "Nobody is suppressed"}>Addresses that bounce, complain or unsubscribe come here by themselves.</Empty>} />
-                {query.hasNextPage && <div className="panel-body"><Button onClick={() => void query.fetchNextPage()} disabled={query.isFetchingNextPage}>More</Button></div>}
+                <More query={query} />
               </>
             )}
           </Loaded>

@@ -3,15 +3,16 @@ import { flexRender, getCoreRowModel, getSortedRowModel, useReactTable, type Col
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { Component, memo, useEffect, useId, useLayoutEffect, useRef, useState, type ButtonHTMLAttributes, type CSSProperties, type InputHTMLAttributes, type ReactNode, type RefObject } from "react";
 import { Link } from "wouter";
-import { shortened, visible } from "../format";
+import { count, shortened, visible } from "../format";
 
 // The components of the dashboard: all that pages are made of. web/DESIGN.md lists them,
 // and /design shows them.
 
 export type Tone = "plain" | "good" | "warn" | "bad";
 
-export function Button({ kind = "", className = "", ...rest }: ButtonHTMLAttributes<HTMLButtonElement> & { kind?: "" | "primary" | "danger" | "quiet" }) {
-  return <button type="button" className={`btn ${kind} ${className}`} {...rest} />;
+/** Button does nothing while it is busy, and keeps the keyboard, which one that is disabled loses. */
+export function Button({ kind = "", className = "", busy = false, onClick, ...rest }: ButtonHTMLAttributes<HTMLButtonElement> & { kind?: "" | "primary" | "danger" | "quiet"; busy?: boolean }) {
+  return <button type="button" className={`btn ${kind} ${className}`} aria-disabled={busy || undefined} onClick={busy ? (e) => e.preventDefault() : onClick} {...rest} />;
 }
 
 export function Field({ label, hint, ...rest }: InputHTMLAttributes<HTMLInputElement> & { label: string; hint?: string }) {
@@ -23,6 +24,13 @@ export function Field({ label, hint, ...rest }: InputHTMLAttributes<HTMLInputEle
       {hint && <small id={hintID} className="muted">{hint}</small>}
     </div>
   );
+}
+
+/** useTyped is what is typed into the field of a search: what was searched for, until it is changed, and again when another search is shown. */
+export function useTyped(asked: string): [string, (text: string) => void] {
+  const [typed, setTyped] = useState({ asked, text: asked });
+  if (typed.asked !== asked) setTyped({ asked, text: asked });
+  return [typed.asked === asked ? typed.text : asked, (text) => setTyped({ asked, text })];
 }
 
 export function Select({ label, value, onChange, options }: { label: string; value: string; onChange: (value: string) => void; options: [string, string][] }) {
@@ -60,6 +68,19 @@ export function Text({ of }: { of: string }) {
   return <bdi className="wrap" title={short === all ? undefined : all}>{short}</bdi>;
 }
 
+const mostSource = 200_000; // characters; more of one would hold up the browser
+
+/** Source is a text as it came, in lines: a mail, a payload, a document. */
+export function Source({ of }: { of: string }) {
+  const all = of.length > mostSource ? `${of.slice(0, mostSource)}\n…` : of;
+  return (
+    <>
+      <pre tabIndex={0} dir="ltr">{visible(all)}</pre>
+      {of.length > mostSource && <p className="muted">The first {count(mostSource)} of {count(of.length)} characters are shown.</p>}
+    </>
+  );
+}
+
 export function PageHead({ title, children }: { title: ReactNode; children?: ReactNode }) {
   return (
     <header className="page-head">
@@ -82,10 +103,23 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   return <div className="empty"><strong className="block">{title}</strong>{children && <p>{children}</p>}</div>;
 }
 
+const slowMillis = 10_000; // after which it is said that no answer has come
+
+/** Slow says that an answer is late, once it is waited for so long. */
+export function Slow() {
+  const [late, setLate] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(true), slowMillis);
+    return () => clearTimeout(timer);
+  }, []);
+  return late ? <div className="banner warn" role="status"><span className="grow">The server has not answered for {slowMillis / 1000} seconds. It is still waited for.</span></div> : null;
+}
+
 export function Bones({ rows = 4 }: { rows?: number }) {
   return (
     <div className="bones" role="status">
       <span className="sr">Loading</span>
+      <Slow />
       {Array.from({ length: rows }, (_, i) => <span key={i} className="bone" />)}
     </div>
   );
@@ -94,7 +128,7 @@ export function Bones({ rows = 4 }: { rows?: number }) {
 export function Problem({ error, retry }: { error: unknown; retry?: () => void }) {
   return (
     <div className="banner bad" role="alert">
-      <span className="grow">{error instanceof Error ? error.message : "Something went wrong."}</span>
+      <span className="grow">{error instanceof Error ? visible(error.message) : "Something went wrong."}</span>
       {retry && <Button className="small" onClick={retry}>Try again</Button>}
     </div>
   );
@@ -120,6 +154,12 @@ export function Loaded<T>({ query, rows, children }: { query: Asked<T>; rows?: n
   if (query.data !== undefined) return <>{query.error ? <Problem error={query.error} retry={() => void query.refetch()} /> : null}{children(query.data)}</>;
   if (query.error) return <div className="panel-body"><Problem error={query.error} retry={() => void query.refetch()} /></div>;
   return <Bones rows={rows} />;
+}
+
+/** More has the next page of a list come, if there is one. */
+export function More({ query, children = "More" }: { query: { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => unknown }; children?: ReactNode }) {
+  if (!query.hasNextPage) return null;
+  return <div className="panel-body"><Button onClick={() => void query.fetchNextPage()} busy={query.isFetchingNextPage}>{query.isFetchingNextPage ? "One moment" : children}</Button></div>;
 }
 
 export function Tabs({ label, tabs, current }: { label: string; tabs: [string, string][]; current: string }) {
@@ -232,9 +272,10 @@ export function Confirm({ trigger, title, children, action, danger = true, act }
           <AlertDialog.Title asChild><h2>{title}</h2></AlertDialog.Title>
           <AlertDialog.Description asChild><div className="muted">{children}</div></AlertDialog.Description>
           {error !== undefined && <Problem error={error} />}
+          {busy && <Slow />}
           <div className="dialog-foot">
             <AlertDialog.Cancel asChild><Button>Cancel</Button></AlertDialog.Cancel>
-            <Button kind={danger ? "danger" : "primary"} disabled={busy} onClick={() => void run()}>{action}</Button>
+            <Button kind={danger ? "danger" : "primary"} busy={busy} onClick={() => void run()}>{action}</Button>
           </div>
         </AlertDialog.Content>
       </AlertDialog.Portal>
@@ -267,9 +308,10 @@ export function FormDialog({ trigger, title, action, children, submit }: { trigg
             }}>
               {children}
               {error !== undefined && <Problem error={error} />}
+              {busy && <Slow />}
               <div className="dialog-foot">
                 <RadixDialog.Close asChild><Button>Cancel</Button></RadixDialog.Close>
-                <Button kind="primary" type="submit" disabled={busy}>{action}</Button>
+                <Button kind="primary" type="submit" busy={busy}>{action}</Button>
               </div>
             </form>
           )}
