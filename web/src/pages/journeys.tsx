@@ -39,7 +39,7 @@ function stepColumns(most: number): Column<Step>[] {
   const num = (header: string, key: keyof Step, hideSmall = false): Column<Step> => ({ header, accessorFn: (s) => s[key], id: String(key), meta: { num: true, hideSmall }, cell: (c) => count(Number(c.row.original[key] ?? 0)) });
   return [
     { header: "Step", accessorKey: "step", enableSorting: false, cell: (c) => <Text of={c.row.original.step} /> },
-    { header: "", id: "bar", enableSorting: false, meta: { hideSmall: true }, cell: (c) => <div className="bar-track" aria-hidden>{c.row.original.entered > 0 && <div className="bar" style={{ width: `${most > 0 ? (c.row.original.entered / most) * 100 : 0}%` }} />}</div> },
+    { header: () => <span className="sr">Share of those who entered</span>, id: "bar", enableSorting: false, meta: { hideSmall: true }, cell: (c) => <div className="bar-track" aria-hidden>{c.row.original.entered > 0 && <div className="bar" style={{ width: `${most > 0 ? (c.row.original.entered / most) * 100 : 0}%` }} />}</div> },
     num("Entered", "entered"), num("Waiting", "waiting"), num("Passed", "passed", true), num("Exited", "exited", true), num("Mails", "sent"),
     { header: "Opened", id: "opened", accessorFn: (s) => s.opened, meta: { num: true, hideSmall: true }, cell: (c) => (c.row.original.sent > 0 ? <>{count(c.row.original.opened)} <span className="muted">{share(c.row.original.opened, c.row.original.sent)}</span></> : "–") },
     { header: "Clicked", id: "clicked", accessorFn: (s) => s.clicked, meta: { num: true, hideSmall: true }, cell: (c) => (c.row.original.sent > 0 ? <>{count(c.row.original.clicked)} <span className="muted">{share(c.row.original.clicked, c.row.original.sent)}</span></> : "–") },

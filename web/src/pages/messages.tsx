@@ -2,7 +2,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { Link, useLocation, useSearch } from "wouter";
 import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
-import { ago, shortened, visible, when, words } from "../format";
+import { ago, shortened, when, words } from "../format";
 import { Button, Empty, Field, FormDialog, Loaded, More, Panel, PageHead, Select, State, Table, Tabs, Text, toneOf, useTyped, type Column } from "../ui";
 
 type Found = Schema<"FoundSend">;
@@ -104,7 +104,7 @@ export function MessagePage({ id }: { id: string }) {
                 {sends.map((s) => (
                   <Panel key={s.send} title={<Text of={s.to} />} action={<State of={s.state} />}>
                     <div className="stack">
-                      {s.waits_for && s.waits_for.length > 0 && <div className="banner warn"><ul className="grow">{s.waits_for.map((w) => <li key={w}>{visible(w)}</li>)}</ul></div>}
+                      {s.waits_for && s.waits_for.length > 0 && <div className="banner warn"><ul className="grow">{s.waits_for.map((w) => <li key={w}><Text of={w} /></li>)}</ul></div>}
                       <LifeList life={s.life as Life[]} />
                       <dl className="facts">
                         <dt>First opened</dt><dd>{firstBy(s.first_open, s.first_human_open)}</dd>

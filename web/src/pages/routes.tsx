@@ -10,10 +10,10 @@ type DomainRow = Settings["domains"][number];
 type SettingRow = Settings["settings"][number];
 
 /** Place is where a setting is to be changed; without a file it is set nowhere. */
-const Place = ({ of }: { of: string }) => (of === "default" ? <span className="muted">default</span> : <span className="mono">{of}</span>);
+const Place = ({ of }: { of: string }) => (of === "default" ? <span className="muted">default</span> : <span className="mono"><Text of={of} /></span>);
 
 const routeColumns: Column<RouteRow>[] = [
-  { header: "Route", accessorKey: "route" },
+  { header: "Route", accessorKey: "route", cell: (c) => <Text of={c.row.original.route} /> },
   {
     header: "State", id: "state", accessorFn: (r) => r.why ?? r.breaker,
     cell: ({ row: { original: r } }) => (r.why ? <><Badge tone="bad">down</Badge> <span className="small muted"><Text of={r.why} /></span></> : r.breaker === "closed" ? <Badge tone="good">works</Badge> : <Badge tone="warn">{r.breaker}</Badge>),
