@@ -1,12 +1,23 @@
 // Shows the dashboard answers that no good server gives, for TestDashboardOfBadAnswers: late,
 // broken, hostile ones, and of a session that has ended. It is started as dashboard.cjs is.
 const assert = require("node:assert/strict");
-const { url, link, password, evil, launch, open, step, heading, signIn, ask, judged, as, forgive, accessible } = require("./dashboard_kit.cjs");
+const { url, link, password, evil, shots, faults, launch, open, step, heading, signIn, ask, judged, as, forgive, accessible } = require("./dashboard_kit.cjs");
 
 const turning = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
 const nasty = `\u202e\u2066${evil}\u05d0\u05d1 ${"W".repeat(10_000)}`;
 const time = "2026-01-31T10:00:00Z";
 const id = "0190f1d200007000800000000000000a";
+
+// What strangers, or those who call the API, choose: by the names of members.
+const theirs = new Set(["name", "reason", "to", "from", "subject", "tags", "reply", "remote", "why", "note", "description", "value", "external_id", "first_name", "last_name", "email", "phone", "city", "step_name", "app_id", "source", "entry",
+  "detail", "path", "route", "domain", "found", "remedy", "waits_for", "campaign", "journey_name", "variant", "user_id", "by", "user", "hold", "set", "redis", "database", "reasons", "warnings", "custom_attributes", "properties", "step"]);
+
+/** spoiled is an answer in which every text that others choose is nasty. */
+function spoiled(value, mine = false) {
+  if (Array.isArray(value)) return value.map((v) => spoiled(v, mine));
+  if (value === null || typeof value !== "object") return mine && typeof value === "string" ? nasty : value;
+  return Object.fromEntries(Object.entries(value).map(([k, v]) => [mine ? `${nasty.slice(0, 300)}${k}` : k, spoiled(v, mine || theirs.has(k))]));
+}
 
 const send = {
   send: `${id}.0`, message: id, to: "a", from: "b", user_id: "u", state: "waiting", class: "marketing", priority: "normal", tags: "t", journey: "j", step: "s", variant: "v", attempts: 1, accepted: time, updated: time,
@@ -37,6 +48,7 @@ const answers = {
   "/v1/dead/1": { id: 1, time, source: "s", form: "event", partition: 0, reason: "r", payload: Buffer.from(nasty).toString("base64"), payload_bytes: 9_000_000 },
   "/v1/series": { from: "2026-01-31T00:00:00Z", to: "2026-01-31T03:00:00Z", series: [{ time: "2026-01-31T01:00:00Z", name: "n", count: 7 }] },
   "/v1/imports?": { imports: [imported] },
+  [`/v1/imports/${id}/events`]: { events: 1, whole: true, still_to_be_stored: 0 },
   "/v1/imports/": { ...imported, still_to_be_stored: 0, refused: [{ line: 1, reason: "r" }] },
   "/v1/journeys?": { journeys: [journey] },
   "/v1/journeys/j": { ...journey, document: { description: "d" }, versions: [], counts: { steps: [step1], conversions: { [nasty]: 1 }, control: 0, control_conversions: {} } },
@@ -49,6 +61,17 @@ const answers = {
   },
   "/v1/audit": { entries: [{ id: "1", time, account: "a", name: "n", method: "PUT", path: "p", status: 200, detail: "d", before: { name: "n", [nasty]: "x" }, after: { name: "m", not_compared: 980 } }] },
 };
+
+/** answerOf is what a URL is answered, nasty. */
+function answerOf(asked) {
+  const { pathname, search } = new URL(asked);
+  const found = Object.keys(answers).filter((k) => `${pathname}${search || "?"}`.includes(k)).sort((a, b) => b.length - a.length)[0];
+  const json = found && spoiled(answers[found]);
+  for (const s of json?.suppressions ?? []) s.reason = "manual"; // one of a few
+  for (const e of json?.entries ?? []) if (e.suppression) e.suppression.reason = "manual";
+  for (const s of json?.settings ?? []) s.name = "sending"; // our own
+  return json;
+}
 
 // The pages, each with a text that it has when it is answered well.
 const pages = [
@@ -148,6 +171,51 @@ const tryAgain = (at) => at.evaluate(() => [...document.querySelectorAll("button
     }
     forgive(/TypeError|Minified React|EventSource/); // of what cannot be drawn, the console tells as well
     assert.equal(wrong.join("\n"), "");
+  });
+  await step("hostile texts on every page", async () => {
+    const wrong = [];
+    const paths = ["/people?q=x", "/people/0123456789abcdef01234567", "/messages", `/messages/${id}`, "/doubts", "/reactions", "/mailbox", "/mailbox/1", "/suppressions", "/dead-letters", "/series", "/imports", `/imports/${id}`, "/journeys", "/journeys/j",
+      "/settings/accounts", "/settings/keys", "/settings/groups", "/settings/routes", "/settings/audit"];
+    for (const [width, scheme] of [[1280, "light"], [390, "dark"], [320, "light"]]) {
+      const at = await open(browser, width, scheme);
+      await at.context().addCookies((await page.context().storageState()).cookies);
+      await at.route(api, async (r) => {
+        const json = answerOf(r.request().url());
+        return json ? r.fulfill({ json }) : r.continue();
+      });
+      for (const path of paths) {
+        const where = `${path} ${width}`;
+        await at.goto(url + path);
+        await at.getByRole("heading", { level: 1 }).waitFor();
+        await at.getByText("Loading", { exact: true }).first().waitFor({ state: "detached" });
+        if (path === "/mailbox/1") await at.getByRole("button", { name: "Show the source" }).click();
+        if (path === "/dead-letters") await at.getByRole("button", { name: "1", exact: true }).click().then(() => at.getByText("Size").waitFor());
+        const text = await at.evaluate(() => document.body.innerText);
+        if (!text.includes("[U+202E]")) wrong.push(`${where} shows nothing hostile`);
+        if (turning.test(text)) wrong.push(`${where}: a text turns what is beside it`);
+        const long = await at.evaluate(() => [...document.querySelectorAll("tr, h1, h2, dd, li, p, button, a, option, .banner")].filter((e) => innerWidth >= 390 && e.getBoundingClientRect().height > 700 && !e.querySelector("pre, table, li, p")).map((e) => e.outerHTML.slice(0, 150)));
+        wrong.push(...long.map((html) => `${where} is very high: ${html}`), ...(await judged(at, where)));
+        const height = await at.evaluate(() => document.documentElement.scrollHeight);
+        if (width >= 390 && height > 6000) wrong.push(`${where} is ${height} pixels high`);
+        else if (shots) await at.screenshot({ path: `${shots}/bad${path.replace(/\W+/g, "_")}-${width}.png` });
+        for (const button of await at.getByRole("button", { name: /^(Remove|Change|Decide|Revoke|Sign out|Look now|Undo|Pause)$/ }).all()) {
+          if (width === 320 || !(await button.isVisible()) || await button.evaluate((b) => b.closest(".side") !== null)) continue;
+          await button.click();
+          const dialog = at.getByRole("alertdialog").or(at.getByRole("dialog"));
+          await dialog.waitFor();
+          const said = await dialog.innerText();
+          if (turning.test(said)) wrong.push(`${where}: a dialog's text turns`);
+          const box = await dialog.boundingBox();
+          if (box.x < 0 || box.x + box.width > width || box.y < 0 || box.y + box.height > 844) wrong.push(`${where}: a dialog is beyond the window: ${JSON.stringify(box)}`);
+          wrong.push(...(await judged(at, `${where}, the dialog "${said.slice(0, 40)}"`)));
+          await at.keyboard.press("Escape");
+          await dialog.waitFor({ state: "detached" });
+        }
+      }
+      assert.equal(await at.evaluate(() => window.hacked), undefined, "a script in a text was run");
+      await at.context().close();
+    }
+    assert.ok(wrong.length === 0, wrong.join("\n"));
   });
   await step("another account in the same tab", async () => {
     const at = await open(browser, 1280, "light");

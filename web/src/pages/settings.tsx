@@ -172,7 +172,7 @@ function Change({ e }: { e: Schema<"AuditEntry"> }) {
 const auditColumns: Column<Schema<"AuditEntry">>[] = [
   { header: "When", accessorKey: "time", cell: (c) => <><span className="when muted">{when(c.row.original.time)}</span><div className="only-s small wrap"><Text of={c.row.original.name} /></div></> },
   { header: "Who", accessorKey: "name", meta: { hideSmall: true }, cell: (c) => <div className="clip short" title={shortened(c.row.original.name)}><Text of={c.row.original.name} /></div> },
-  { header: "What", accessorKey: "path", meta: { wide: true }, cell: (c) => <span className="mono wrap"><Text of={`${c.row.original.method} ${c.row.original.path}`} /></span> },
+  { header: "What", accessorKey: "path", meta: { wide: true }, cell: (c) => <span className="mono wrap path"><Text of={`${c.row.original.method} ${c.row.original.path}`} /></span> },
   { header: "Before and after", accessorKey: "detail", enableSorting: false, meta: { hideSmall: true }, cell: (c) => <Change e={c.row.original} /> },
   { header: "Answer", accessorKey: "status", meta: { num: true }, cell: (c) => (c.row.original.status === 0 ? <Badge tone="warn">not known</Badge> : c.row.original.status < 300 ? <Badge tone="good">done</Badge> : <Badge tone="bad">refused {c.row.original.status}</Badge>) },
 ];
