@@ -373,7 +373,7 @@ type ForwardQuery struct {
 	OwnBefore int64 // in ms: of those to From itself such that were written before
 }
 
-// AnyPartition, as ForwardQuery.To, asks for items to all partitions.
+// AnyPartition as ForwardQuery.To asks for items to all partitions.
 const AnyPartition = -1
 
 // ForwardsBefore is a number that all forwards have a lesser one of which were written
