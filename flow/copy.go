@@ -239,16 +239,18 @@ func (l *Log) PutBack(ctx context.Context, batches []Batch) error {
 	return nil
 }
 
-// PutBackSources has the log remember its sources as they were.
+// PutBackSources has the log remember its sources as they were. What was about the Redis
+// that they come from, or was kept there, is not put back.
 func (l *Log) PutBackSources(ctx context.Context, sources map[string]string) error {
-	if len(sources) == 0 {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(sources)), func(name string) bool {
+		return name == cutField || slices.Contains(serverFields, name)
+	})
+	if len(names) == 0 {
 		return nil
 	}
 	pairs := l.redis.B().Hset().Key(l.partition.sourcesKey()).FieldValue()
-	for _, name := range slices.Sorted(maps.Keys(sources)) {
-		if name != cutField && !slices.Contains(serverFields, name) { // what was kept then is not put back
-			pairs = pairs.FieldValue(name, sources[name])
-		}
+	for _, name := range names {
+		pairs = pairs.FieldValue(name, sources[name])
 	}
 	return l.redis.Do(ctx, "put back the sources of a log", pairs.Build())
 }
