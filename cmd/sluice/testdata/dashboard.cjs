@@ -99,6 +99,22 @@ async function unreached(browser, page, path, width) {
     await page.getByRole("alertdialog").getByRole("button", { name: "Resume marketing mail" }).click();
     await page.getByText("Marketing mail is stopped").waitFor({ state: "detached" });
   });
+  await step("the brake", async () => {
+    const brake = async (what) => {
+      await page.getByRole("button", { name: `${what} marketing mail` }).click();
+      await page.getByRole("alertdialog").getByRole("button", { name: `${what} marketing mail` }).click();
+    };
+    await brake("Stop");
+    await page.getByText("Marketing mail is stopped").waitFor();
+    await brake("Resume");
+    await page.getByRole("button", { name: "Stop marketing mail" }).waitFor();
+    await ask(page, "POST", "/v1/sending/pause", { by: "all" });
+    await brake("Resume"); // it would let transactional mail go on, too
+    await page.getByText("It is stopped along with other mail").waitFor();
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await ask(page, "POST", "/v1/sending/resume", { by: "all" });
+    await page.getByRole("button", { name: "Stop marketing mail" }).waitFor();
+  });
   await step("find a person", async () => {
     await page.getByRole("link", { name: "People" }).click();
     await page.getByLabel("Id or address").fill("EVE@ex");

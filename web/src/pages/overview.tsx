@@ -84,7 +84,8 @@ function Brake({ stopped }: { stopped: boolean }) {
   if (!useMay("sending:write")) return null;
   const act = async (what: "pause" | "resume") => {
     const body = { by: "class", value: "marketing" };
-    await (what === "pause" ? call("post", "/v1/sending/pause", { body: { ...body, note: "stopped in the dashboard" } }) : call("post", "/v1/sending/resume", { body }));
+    if (what === "pause") await call("post", "/v1/sending/pause", { body: { ...body, note: "stopped in the dashboard" } });
+    else if (!(await call("post", "/v1/sending/resume", { body })).was_stopped) throw new Error("It is stopped along with other mail. The command sluice sending show says by what, and sluice sending resume lets it go on.");
     await client.invalidateQueries({ queryKey: ["sending"] });
   };
   return stopped ? (
