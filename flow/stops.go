@@ -54,6 +54,12 @@ func (r *Redis) StopAgain(ctx context.Context, names map[string]string) error {
 	return err
 }
 
+// KnowsStops reports whether this Redis, or the one that it was before, has had all of them.
+func (r *Redis) KnowsStops(ctx context.Context) (bool, error) {
+	n, err := Ask(ctx, r, "read whether stops are known", r.B().Exists().Key(stopsAtKey()).Build(), rueidis.RedisResult.AsInt64)
+	return n > 0, err
+}
+
 // ForgetStopsAt has processes add what the database has: it is another one.
 func (r *Redis) ForgetStopsAt(ctx context.Context) error {
 	return r.Do(ctx, "have stops read from the database", r.B().Del().Key(stopsAtKey()).Build())

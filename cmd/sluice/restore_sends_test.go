@@ -210,8 +210,8 @@ func TestRestoreOfTheDatabaseUnderLanes(t *testing.T) {
 	p.awaitStates("later", "sent", few)  // its too, but not that it was handed in
 	p.awaitStates("kept", "waiting", few)
 	p.awaitStates("new", "waiting", few)
-	if shown := mustRun(t, p.dir, "sending", "show").stdout; !strings.Contains(shown, "6 waited in both, 6 in the ledger alone (in doubt now), 6 in a lane alone (in the ledger now), 0 had ended") {
-		t.Errorf("%s", shown)
+	if shown := mustRun(t, p.dir, "sending", "show").stdout; !strings.Contains(shown, "6 waited in both, 6 in the ledger alone (in doubt now), 6 in a lane alone (in the ledger now), 0 had ended") || strings.Contains(shown, "tag first") {
+		t.Errorf("%s", shown) // what is stopped now is in Redis, and not what was stopped last night
 	}
 	p.resume("kept")
 	p.awaitStates("kept", "sent", few)

@@ -100,6 +100,9 @@ const (
 	restoreBytes = 4 << 20
 )
 
+// stopsTable has what is stopped, for a Redis that does not know.
+const stopsTable = "mail_stops"
+
 // Run does it.
 func (r *Restore) Run(ctx context.Context) (*Restored, error) {
 	done := &Restored{Rows: make(map[string]int64)}
@@ -148,9 +151,18 @@ func (r *Restore) run(ctx context.Context, done *Restored) error {
 			return err
 		}
 	}
+	stopsStay := false // what is stopped now is in the Redis, which stays
+	if !r.Logs {
+		if stopsStay, err = r.Redis.KnowsStops(ctx); err != nil {
+			return err
+		}
+	}
 	for _, table := range r.Archive.Tables {
 		if table.Name == "cursors" || table.Name == "leases" {
 			continue // Finish writes them
+		}
+		if table.Name == stopsTable && stopsStay {
+			continue
 		}
 		if table.Name == secretsTable && r.WithoutSecrets {
 			continue
