@@ -47,7 +47,7 @@ const hidden = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 /** visible writes out the characters that turn the direction of text, by which a name can look like another. */
 export const visible = (text: string) => text.replace(hidden, (c) => `[U+${c.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}]`);
 
-const mostShown = 200; // characters
+export const mostShown = 200; // characters
 
 /** shortened is a text of others, cut if it is very long. */
 export function shortened(text: string): string {

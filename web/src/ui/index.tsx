@@ -1,9 +1,9 @@
 import { AlertDialog, Dialog as RadixDialog } from "radix-ui";
-import { flexRender, getCoreRowModel, getSortedRowModel, useReactTable, type ColumnDef, type Row, type SortingState } from "@tanstack/react-table";
+import { flexRender, getCoreRowModel, getSortedRowModel, useReactTable, type CellContext, type ColumnDef, type Row, type SortingState } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { Component, memo, useEffect, useId, useLayoutEffect, useRef, useState, type ButtonHTMLAttributes, type CSSProperties, type InputHTMLAttributes, type ReactNode, type RefObject } from "react";
+import { Component, memo, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, type ButtonHTMLAttributes, type CSSProperties, type InputHTMLAttributes, type ReactNode, type RefObject } from "react";
 import { Link } from "wouter";
-import { count, shortened, visible } from "../format";
+import { count, mostShown, shortened, visible } from "../format";
 
 // The components of the dashboard: all that pages are made of. web/DESIGN.md lists them,
 // and /design shows them.
@@ -64,8 +64,8 @@ export function State({ of }: { of: string }) {
 
 /** Text is what others have written: it is shown as it is, turns no text around it, and is cut if it is very long; its title has all. */
 export function Text({ of }: { of: string }) {
-  const all = visible(of), short = shortened(of);
-  return <bdi className="wrap" title={short === all ? undefined : all}>{short}</bdi>;
+  const short = shortened(of);
+  return <bdi className="wrap" title={short.length > mostShown ? visible(of) : undefined}>{short}</bdi>;
 }
 
 const mostSource = 200_000; // characters; more of one would hold up the browser
@@ -177,12 +177,20 @@ const virtualHeight = 37; // pixels of a row: --row and its line; in a long list
 
 const classOf = <T,>(meta: Column<T>["meta"]) => [meta?.num ? "num" : "", meta?.hideSmall ? "hide-s" : "", meta?.wide ? "wide" : ""].join(" ").trim() || undefined;
 
+/** cellOf is what a column shows of a row. The table's own cells would be an object with all of its features and a component each: most of what a row that comes in costs. */
+function cellOf<T>(column: Column<T>, row: Row<T>): ReactNode {
+  const getValue = () => row.getValue(nameOf(column));
+  return typeof column.cell === "function" ? column.cell({ row, getValue } as CellContext<T, unknown>) : String(getValue() ?? "");
+}
+
+const nameOf = <T,>(column: Column<T>) => column.id ?? (column as { accessorKey?: string }).accessorKey ?? String(column.header); // as the table names it
+
 /** Line is a row of a table. It is drawn again only if it is another row: so scrolling draws the rows that come in, and no others. */
-const Line = memo(function Line<T>({ row, place, top }: { row: Row<T>; columns: Column<T>[]; place: number; top?: number }) {
+const Line = memo(function Line<T>({ row, columns, place, top }: { row: Row<T>; columns: Column<T>[]; place: number; top?: number }) {
   const long = top !== undefined;
   return (
     <tr role={long ? "row" : undefined} aria-rowindex={long ? place + 2 : undefined} style={long ? { top } : undefined}>
-      {row.getVisibleCells().map((cell) => <td key={cell.id} role={long ? "cell" : undefined} className={classOf(cell.column.columnDef.meta)}>{flexRender(cell.column.columnDef.cell, cell.getContext())}</td>)}
+      {columns.map((column) => <td key={nameOf(column)} role={long ? "cell" : undefined} className={classOf(column.meta)}>{cellOf(column, row)}</td>)}
     </tr>
   );
 }) as <T>(of: { row: Row<T>; columns: Column<T>[]; place: number; top?: number }) => ReactNode;
@@ -212,30 +220,34 @@ export function Table<T>({ label, columns, rows, empty, keyOf }: { label: string
   const drawn = useRef<HTMLTableElement>(null);
   const all = table.getRowModel().rows;
   const many = all.length > virtualFrom;
-  const virtual = useVirtualizer({ count: many ? all.length : 0, getScrollElement: () => scroller.current, estimateSize: () => virtualHeight, overscan: 5 });
+  const virtual = useVirtualizer({ count: many ? all.length : 0, getScrollElement: () => scroller.current, estimateSize: () => virtualHeight, overscan: 3 });
   const widths = useWidths(drawn, many);
-  if (rows.length === 0) return <>{empty}</>;
   const long = widths !== "";
   const role = (name: string) => (long ? name : undefined);
+  // The head is another one only if the columns or their order are: not at each place of scrolling.
+  const head = useMemo(() => (
+    <thead role={role("rowgroup")}>
+      {table.getHeaderGroups().map((group) => (
+        <tr key={group.id} role={role("row")}>
+          {group.headers.map((h) => {
+            const sorted = h.column.getIsSorted();
+            return (
+              <th key={h.id} role={role("columnheader")} scope="col" className={classOf(h.column.columnDef.meta)} aria-sort={sorted === "asc" ? "ascending" : sorted === "desc" ? "descending" : undefined}>
+                {h.column.getCanSort()
+                  ? <button type="button" onClick={h.column.getToggleSortingHandler()}>{flexRender(h.column.columnDef.header, h.getContext())}{sorted === "asc" ? " ↑" : sorted === "desc" ? " ↓" : ""}</button>
+                  : flexRender(h.column.columnDef.header, h.getContext())}
+              </th>
+            );
+          })}
+        </tr>
+      ))}
+    </thead>
+  ), [table, columns, sorting, long]);
+  if (rows.length === 0) return <>{empty}</>;
   return (
     <div className={many ? "table-wrap tall" : "table-wrap"} ref={scroller} tabIndex={0} role="region" aria-label={label}>
       <table ref={drawn} role={role("table")} aria-rowcount={all.length + 1} className={long ? "rows" : undefined} style={long ? ({ "--columns": widths } as CSSProperties) : undefined}>
-        <thead role={role("rowgroup")}>
-          {table.getHeaderGroups().map((group) => (
-            <tr key={group.id} role={role("row")}>
-              {group.headers.map((h) => {
-                const sorted = h.column.getIsSorted();
-                return (
-                  <th key={h.id} role={role("columnheader")} scope="col" className={classOf(h.column.columnDef.meta)} aria-sort={sorted === "asc" ? "ascending" : sorted === "desc" ? "descending" : undefined}>
-                    {h.column.getCanSort()
-                      ? <button type="button" onClick={h.column.getToggleSortingHandler()}>{flexRender(h.column.columnDef.header, h.getContext())}{sorted === "asc" ? " ↑" : sorted === "desc" ? " ↓" : ""}</button>
-                      : flexRender(h.column.columnDef.header, h.getContext())}
-                  </th>
-                );
-              })}
-            </tr>
-          ))}
-        </thead>
+        {head}
         <tbody role={role("rowgroup")} style={long ? { height: virtual.getTotalSize() } : undefined}>
           {many
             ? virtual.getVirtualItems().map(({ index, start }) => <Line key={all[index]!.id} row={all[index]!} columns={columns} place={index} top={long ? start : undefined} />)
