@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,15 +72,18 @@ func TestEveryPermissionOpensWhatIsDocumented(t *testing.T) {
 		forms: consent.New([]consent.Form{{Name: "newsletter"}}, "", nil, sluice.SystemClock{})}
 	s := New("", p, slog.New(slog.DiscardHandler), Options{RootKey: testRoot})
 
-	keys := map[string]string{} // by permission
-	for _, row := range key.Permissions {
-		_, keys[string(row.Word)] = addKey(t, store, string(row.Word))
-	}
-	_, keys["none at all"] = addKey(t, store)
 	var every []string
 	for _, row := range key.Permissions {
 		every = append(every, string(row.Word))
 	}
+	// A key with each permission alone, and one with all others. Permissions only open:
+	// where that one is refused, none of the others opens.
+	alone, others := map[string]string{}, map[string]string{}
+	for i, word := range every {
+		_, alone[word] = addKey(t, store, word)
+		_, others[word] = addKey(t, store, slices.Delete(slices.Clone(every), i, i+1)...)
+	}
+	_, none := addKey(t, store)
 	revokedID, revoked := addKey(t, store, every...)
 	if err := store.RevokeKey(t.Context(), revokedID); err != nil {
 		t.Fatal(err)
@@ -121,13 +125,15 @@ func TestEveryPermissionOpensWhatIsDocumented(t *testing.T) {
 				t.Errorf("%s %s with %s: %d", d.method, d.path, name, got)
 			}
 		}
-		for permission, text := range keys {
-			got := call(d, bearer(text))
-			if isOpen(got) != (permission == d.permission) || !isOpen(got) && got != http.StatusForbidden {
-				t.Errorf("%s %s with a key that has %s: %d, and it wants %s", d.method, d.path, permission, got, d.permission)
+		for name, text := range map[string]string{"no permission": none, "all others": others[d.permission]} {
+			if got := call(d, bearer(text)); got != http.StatusForbidden {
+				t.Errorf("%s %s with a key that has %s: %d, and it wants %s", d.method, d.path, name, got, d.permission)
 			}
 		}
-		asPassword := call(d, func(r *http.Request) { r.SetBasicAuth("ann", keys[d.permission]) })
+		if got := call(d, bearer(alone[d.permission])); !isOpen(got) {
+			t.Errorf("%s %s with a key that has %s: %d", d.method, d.path, d.permission, got)
+		}
+		asPassword := call(d, func(r *http.Request) { r.SetBasicAuth("ann", alone[d.permission]) })
 		if isOpen(asPassword) != d.basic {
 			t.Errorf("%s %s with a key for a password: %d", d.method, d.path, asPassword)
 		}
