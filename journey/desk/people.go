@@ -79,7 +79,7 @@ func (d *Desk) People(ctx context.Context, id string, a PeopleAsked) (people []P
 			return true // of a newer program
 		}
 		waits := r.Waits()
-		if a.State != "" && a.State != r.State.String() && (a.State != StateOverdue || !waits || int64(r.Due) > now) {
+		if a.State != "" && a.State != r.State.String() && (a.State != StateOverdue || !isOverdue(&r, now)) {
 			return true
 		}
 		p := Person{ID: user.ID{Partition: partition, Number: number}, State: r.State, Entered: int64(r.Entered) * 1000, Occurrence: int(r.Occurrence)}

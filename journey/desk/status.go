@@ -139,6 +139,12 @@ func (d *Desk) Resume(ctx context.Context, id string, o Overdue) (store.Journey,
 	return d.put(ctx, j, Resume)
 }
 
+// isOverdue reports whether somebody's time has come who is in a step. Who has gone the way to
+// its end, and is only watched for a conversion, waits for nothing that a resume decides about.
+func isOverdue(r *journey.Record, now int64) bool {
+	return r.State == journey.StateInside && r.Waits() && int64(r.Due) <= now
+}
+
 // overdue counts the people whose time has come. It reads all records of the journey.
 func (d *Desk) overdue(ctx context.Context, j *store.Journey) (people int64, err error) {
 	now := d.Clock.Now().Unix()
@@ -146,7 +152,7 @@ func (d *Desk) overdue(ctx context.Context, j *store.Journey) (people int64, err
 		for after := int64(0); ; {
 			after, err = d.Page(ctx, partition, j.Number, after, func(_ int64, raw *flow.Record) bool {
 				var r journey.Record
-				if r.Decode(raw[:]) == nil && r.Waits() && int64(r.Due) <= now {
+				if r.Decode(raw[:]) == nil && isOverdue(&r, now) {
 					people++
 				}
 				return true
