@@ -109,9 +109,11 @@ func (r *runner) release(now time.Time) error {
 		s := r.schedules[i]
 		if !s.at.After(now) {
 			if most := r.in.Plan.Entry.PerRun; most > 0 {
-				r.runRoom = int(most)
+				r.runRoom = int(most) - r.enteredByRun(&s, now)
 			}
+			room := r.runRoom
 			err := r.enter(s.who, now)
+			r.ran += room - r.runRoom
 			r.runRoom = math.MaxInt
 			if err != nil {
 				return err
@@ -125,6 +127,15 @@ func (r *runner) release(now time.Time) error {
 	}
 	r.schedules = left
 	return nil
+}
+
+// enteredByRun is how many have entered by the run that is due. What comes in the zones of
+// people in a day of UTC is one run.
+func (r *runner) enteredByRun(s *schedule, now time.Time) int {
+	if day := now.Unix() / (24 * 60 * 60); !s.on.Zone.User || day != r.runDay {
+		r.runDay, r.ran = day, 0
+	}
+	return r.ran
 }
 
 // enter lets people in who may enter.

@@ -157,6 +157,8 @@ type runner struct {
 	today     int64 // of today's entries
 	enteredOn int
 	runRoom   int // of a run of a schedule
+	runDay    int64
+	ran       int // who have entered by the run of that day
 	total     Outcome
 	counts    map[step.Count]int
 }

@@ -177,6 +177,26 @@ steps: [{id: s, message: {template: x}}]
 	}
 }
 
+// With the zone of each person all that enter in a day of UTC share the limit of a run, as in
+// the engine.
+func TestTheLimitOfARunInAllZones(t *testing.T) {
+	p := compiled(t, `
+id: a
+entry: {when: {at: "2026-12-01 09:00", every: day, zone: user}, again_after: 0s, limit: {per_run: 3}}
+steps: [{id: s, exit: {}}]
+`)
+	var people []Person
+	for n, zone := range []string{"Asia/Tokyo", "Europe/Berlin"} { // midnight and eight o'clock of UTC
+		for _, one := range (&Crowd{People: 2, SeenBefore: monday, Attributes: map[string][]string{"time_zone": {fmt.Sprintf("%q", zone)}}}).Make() {
+			one.ID.Partition = n
+			people = append(people, one)
+		}
+	}
+	if o := simulated(t, Input{Plan: p, From: monday, Until: monday.Add(3 * day).Add(-time.Second), People: people}); o.Entered != 6 || o.NotLetIn != 2 {
+		t.Errorf("%d enter on two days, and %d do not; want three and one a day", o.Entered, o.NotLetIn)
+	}
+}
+
 // What a step changes in a profile is a fact: it can take the person out, at once.
 func TestUpdatesAreFacts(t *testing.T) {
 	p := compiled(t, `
