@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -26,6 +27,7 @@ func warningsOf(d *plan.Document, kept int) []Warning {
 	w := &warnings{[]Warning{}, kept}
 	w.triggers("entry.when", d.Entry.When)
 	w.rule("entry.who", d.Entry.Who)
+	w.again(d)
 	for i := range d.Steps {
 		w.step(&d.Steps[i])
 	}
@@ -38,6 +40,23 @@ func warningsOf(d *plan.Document, kept int) []Warning {
 }
 
 func (w *warnings) add(place, says string) { w.all = append(w.all, Warning{place, says}) }
+
+// again warns where people may enter again so long after a time that they miss the next one
+// on the day on which clocks are put forward.
+func (w *warnings) again(d *plan.Document) {
+	const hour = 60 * 60
+	after, err := plan.ParseDuration(d.Entry.AgainAfter)
+	if err != nil {
+		return
+	}
+	for i := range d.Entry.When {
+		t := &d.Entry.When[i]
+		days, zone := map[string]int64{"day": 1, "week": 7}[t.Every], cmp.Or(t.Zone, d.Zone, "UTC")
+		if between := days * 24 * hour; between > 0 && len(t.Weekdays) <= 1 && zone != "UTC" && after > between-hour && after <= between {
+			w.add("entry.again_after", fmt.Sprintf("a day is 24 hours here, and one of 23 comes when clocks are put forward: nobody enters by the time behind it; say %dh", between/hour-1))
+		}
+	}
+}
 
 func (w *warnings) step(s *plan.Step) {
 	place := "steps." + s.ID
