@@ -8,6 +8,7 @@ import (
 
 	"sluice"
 	"sluice/journey/plan"
+	"sluice/journey/step"
 	"sluice/store"
 )
 
@@ -88,7 +89,7 @@ func countsOf(rows []store.SeriesRow, under string, doc *plan.Document) *Counts 
 		if len(parts) < 2 {
 			continue
 		}
-		what, isStep := parts[0], steps[parts[0]]
+		what, isStep := parts[0], steps[parts[0]] && (len(parts) > 2 || isStepCount(parts[1])) // a step may be called converted
 		switch {
 		case what == "converted" && !isStep:
 			c.Conversions[parts[1]] += r.Count
@@ -107,7 +108,11 @@ func countsOf(rows []store.SeriesRow, under string, doc *plan.Document) *Counts 
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		s.Waiting = max(0, s.Entered-s.Passed-s.Exited)
-		c.treated = max(c.treated, s.Entered) // of before they were counted by themselves
+	}
+	if c.treated == 0 { // of before they were counted by themselves
+		for i := range c.Steps {
+			c.treated = max(c.treated, c.Steps[i].Entered)
+		}
 	}
 	for i := range doc.Conversions {
 		name := doc.Conversions[i].Name
@@ -121,6 +126,17 @@ func countsOf(rows []store.SeriesRow, under string, doc *plan.Document) *Counts 
 		}
 	}
 	return c
+}
+
+// isStepCount reports whether a word says what is counted of a step, in the name of a count
+// without a path. Else it is the name of a conversion.
+func isStepCount(word string) bool {
+	for what := step.Entered; what <= step.Treated; what++ {
+		if what.String() == word {
+			return true
+		}
+	}
+	return slices.Contains([]string{"sent", "opened", "clicked", "opened_raw", "clicked_raw"}, word)
 }
 
 // comparePaths compares the paths of a random step with that which is the control, if one
@@ -144,11 +160,11 @@ func (c *Counts) comparePaths(id string, r *plan.Random, conversions []plan.Conv
 }
 
 // at is the row of a step, made if it is not there. It is valid until the next is made.
-func (c *Counts) at(step string) *StepCounts {
-	i := slices.IndexFunc(c.Steps, func(s StepCounts) bool { return s.Step == step })
+func (c *Counts) at(id string) *StepCounts {
+	i := slices.IndexFunc(c.Steps, func(s StepCounts) bool { return s.Step == id })
 	if i < 0 {
 		i = len(c.Steps)
-		c.Steps = append(c.Steps, StepCounts{Step: step})
+		c.Steps = append(c.Steps, StepCounts{Step: id})
 	}
 	return &c.Steps[i]
 }

@@ -69,9 +69,31 @@ func TestUpliftOverVersions(t *testing.T) {
 	if u := uplift(); u.Entered != 106_000 || u.ControlEntered != 10_600 || u.Difference != 0 || u.Shown {
 		t.Errorf("%+v, want 106,000 and no difference", u)
 	}
+	counts["hello/entered"] = 905_000 // most by a version that counted no conversions
+	if u := uplift(); u.Entered != 106_000 {
+		t.Errorf("beside entries of a version without conversions %d, want 106,000", u.Entered)
+	}
+	counts["hello/entered"] = 105_000
 	delete(counts, "hello/treated")
 	delete(counts, "new/treated")
 	if u := uplift(); u.Entered != 105_000 {
 		t.Errorf("without that count %d, want 105,000", u.Entered)
+	}
+}
+
+// A step may be called converted, and a conversion as what is counted of no step: conversions
+// count all the same.
+func TestCountsOfAStepCalledConverted(t *testing.T) {
+	doc := &plan.Document{Steps: []plan.Step{{ID: "hello"}, {ID: "converted"}}, Conversions: []plan.Conversion{{Name: "bought"}}}
+	var rows []store.SeriesRow
+	for name, n := range map[string]int64{"hello/entered": 10, "hello/held": 5, "hello/treated": 10, "converted/entered": 7, "converted/passed": 4, "converted/sent": 3, "converted/bought": 6, "held_converted/bought": 2} {
+		rows = append(rows, store.SeriesRow{Name: "journey/j/" + name, Count: n})
+	}
+	c := countsOf(rows, "journey/j/", doc)
+	if s := c.Steps[1]; len(c.Steps) != 2 || s.Entered != 7 || s.Waiting != 3 || s.Sent != 3 {
+		t.Errorf("the steps are %+v", c.Steps)
+	}
+	if c.Conversions["bought"] != 6 || len(c.Uplift) != 1 || c.Uplift[0].Converted != 6 || c.Uplift[0].ControlConverted != 2 {
+		t.Errorf("converted %v, %+v; want 6 and 2", c.Conversions, c.Uplift)
 	}
 }
