@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice"
 	"sluice/journey"
 	"sluice/user"
 )
@@ -220,6 +221,19 @@ func TestConversions(t *testing.T) {
 		t.Error("a conversion of a person who is watched is not counted")
 	}
 	watched.want("mail last", watched.pass(2*24*time.Hour), journey.StateFinished)
+}
+
+// What was accepted within the time converts, also if it is told later, as behind a database
+// that was away; what came later does not.
+func TestAConversionCountsByWhenItWasAccepted(t *testing.T) {
+	for after, want := range map[time.Duration]uint16{36 * time.Hour: 1, 37 * time.Hour: 0} {
+		l := newLife(t, exitsText, `{}`)
+		l.tell("in")
+		bought := journey.Fact{Kind: journey.FactEvent, Name: "bought", Place: sluice.Place{Position: sluice.Position{Major: uint64(start.Add(after).UnixMilli())}}}
+		if _, err := l.j.Fact(&l.p, &bought, start.Add(40*time.Hour), &l.out); err != nil || l.out.Records[0].Converted != want {
+			t.Errorf("accepted %s after the entry: converted is %b, %v; want %b", after, l.out.Records[0].Converted, err, want)
+		}
+	}
 }
 
 // Somebody who is deleted or merged leaves the step at which it is; who has finished and

@@ -150,11 +150,16 @@ func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (
 	return changed, nil
 }
 
-// convert counts conversions, each once an occurrence.
+// convert counts conversions, each once an occurrence. What was accepted in time counts, also
+// if it is told later.
 func (j *Journey) convert(p *Person, f *journey.Fact, now time.Time, out *Result) (changed bool, err error) {
+	at := now
+	if accepted := secondOf(f); accepted != 0 {
+		at = time.Unix(int64(accepted), 0)
+	}
 	for i := range j.p.Conversions {
 		c := &j.p.Conversions[i]
-		late := time.Unix(int64(p.Record.Entered), 0).Add(time.Duration(c.WithinSeconds) * time.Second).Before(now)
+		late := time.Unix(int64(p.Record.Entered), 0).Add(time.Duration(c.WithinSeconds) * time.Second).Before(at)
 		if late || p.Record.Converted&(1<<i) != 0 {
 			continue
 		}
