@@ -155,11 +155,15 @@ func (c *change) set(ctx context.Context, in *inside, number int64, r *journey.R
 func (c *change) settle(ctx context.Context, in *inside, v *version, people []step.Person) error {
 	v.noteRests(people, c.out.Records, uint32(c.part.clock.Now().Unix()))
 	for i := range people {
-		r := &c.out.Records[i]
-		if *r == people[i].Record {
+		r, before := &c.out.Records[i], &people[i].Record
+		if *r == *before {
 			continue
 		}
-		r.Version = v.place
+		// Else it is of the version that it was: somebody who was taken out, or is in the
+		// control group, converts by the newest one, and the step stays one of its own.
+		if r.Entered != before.Entered || r.Occurrence != before.Occurrence {
+			r.Version = v.place
+		}
 		if err := c.set(ctx, in, people[i].ID.Number, r); err != nil {
 			return err
 		}

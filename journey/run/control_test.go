@@ -3,6 +3,7 @@ package run
 import (
 	"maps"
 	"testing"
+	"time"
 
 	"sluice/journey"
 )
@@ -133,5 +134,30 @@ conversions: [{name: bought, when: {purchase: "*"}, within: 7d}]
 	treated, held := f.counts["journey/half/converted/bought"], f.counts["journey/half/held_converted/bought"]
 	if f.counts["journey/half/wait/exited"] != treated || treated+held != people || held == 0 {
 		t.Errorf("%d have exited, %d converted, %d of the control group; want %d together", f.counts["journey/half/wait/exited"], treated, held, people)
+	}
+}
+
+// Who was taken out and converts by a newer version stays in the version that it was in: its
+// step and its branches are of that one, and the newer one may have fewer steps.
+func TestWhoConvertsKeepsItsVersion(t *testing.T) {
+	const begin = "id: shop\nentry: {when: {event: signup}}\nexit_when: {event: gone}\nconversions: [{name: bought, when: {purchase: \"*\"}, within: 7d}]\nsteps:\n"
+	b := newBed(t, 1)
+	j := b.publish(begin + "  - {id: first, delay: {for: 1h}, next: second}\n  - {id: second, delay: {for: 1d}}\n")
+	b.enterAll(1)
+	b.passes(b.open())
+	b.clock.Move(time.Hour)
+	b.passes(b.open())
+	b.fact(2, 1, journey.FactEvent, "gone", "")
+	b.passes(b.open())
+	want := b.records(j)[1]
+	if want.State != journey.StateExited || want.Step != 1 || want.Version != 1 {
+		t.Fatalf("the person is %+v, want taken out at the second step", want)
+	}
+	b.publishAgain("shop", begin+"  - {id: other, delay: {for: 1h}}\n")
+	b.fact(3, 1, journey.FactPurchase, "shoe", `{}`)
+	b.passes(b.open())
+	want.Converted = 1
+	if got := b.records(j)[1]; got != want || b.read().counts["journey/shop/converted/bought"] != 1 {
+		t.Errorf("the person is %+v, want %+v; counted %v", got, want, b.read().counts)
 	}
 }
