@@ -15,7 +15,6 @@ import (
 	"sluice/flow"
 	"sluice/journey"
 	"sluice/lib/faults"
-	"sluice/mail"
 	"sluice/store"
 )
 
@@ -442,51 +441,6 @@ func (b *bed) copyTables(aside bool, tables ...string) {
 				b.Fatal(err)
 			}
 		}
-	}
-}
-
-// Mail of a moment before a recovery is made only if the ledger has none of its name.
-func TestMailThatWasMadeIsNotMadeAgain(t *testing.T) {
-	const people = 300
-	b := newBed(t, people)
-	b.publish(welcome)
-	b.enterAll(people)
-	p := b.open()
-	b.passes(p)
-	b.mustSave(p)
-	b.clock.Move(time.Hour)
-	b.passes(p)
-	var rows []mail.StoredSend
-	made := make(map[string]bool)
-	for i, s := range b.sends() {
-		if i%2 == 0 {
-			made[s.To] = true
-			rows = append(rows, mail.StoredSend{Send: *s, Place: sluice.Place{Position: sluice.Position{Major: 1, Minor: 1}, Index: i}})
-		}
-	}
-	b.apply(&store.Effect{Sends: rows})
-	b.empty()
-	b.clock.Move(time.Minute)
-	b.passes(b.open())
-	f := b.read()
-	for n := 1; n <= people; n++ {
-		to := fmt.Sprintf("u%d@example.com", n)
-		want := 2
-		if made[to] {
-			want = 1
-		}
-		if f.sends[to] != want {
-			t.Fatalf("%s was made %d mails, want %d", to, f.sends[to], want)
-		}
-	}
-	if len(rows) < people/3 || len(f.ids) != people {
-		t.Errorf("%d mails in the ledger, %d different ones", len(rows), len(f.ids))
-	}
-	b.clock.Move(time.Hour) // what comes later is not asked for
-	p = b.open()
-	b.passes(p)
-	if n := len(b.read().ids); n != people+people*2/3 {
-		t.Errorf("%d different mails in the end", n)
 	}
 }
 

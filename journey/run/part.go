@@ -99,11 +99,12 @@ type part struct {
 	slog   *slog.Logger
 	ending context.Context // ends when the process is to stop; nil: never
 
-	// recovered is the second of the last recovery. Mail of a moment up to it may have
-	// been made before. marker is the end of the log when it was over: what the store
+	// recovered is the second of the last recovery, or in which Redis became another one. Who
+	// entered up to it may have got any mail of that time in the journey before. marker is the end of the log when it was over: what the store
 	// had in hand until then is stored when it has passed that.
-	recovered uint32
-	marker    sluice.Position
+	recovered   uint32
+	marker      sluice.Position
+	movedLooked time.Time
 }
 
 // inside is one journey in the partition.
@@ -282,6 +283,9 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 		return false, err
 	}
 	if ready, err := p.settled(ctx); err != nil || !ready {
+		return false, err
+	}
+	if err := p.lookMoved(ctx); err != nil {
 		return false, err
 	}
 	if err := p.tellLeft(ctx); err != nil {

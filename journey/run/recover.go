@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	"sluice"
 	"sluice/flow"
@@ -90,7 +91,28 @@ func (p *part) settled(ctx context.Context) (bool, error) {
 	return done, err
 }
 
-// doubtful is a mail that may have been made before a recovery.
+// movedEvery is how often is looked whether Redis has become another one.
+const movedEvery = 10 * time.Second
+
+// lookMoved learns when Redis became another one last, by a start or a failover: it may have
+// gone back by some moments then, with log and records together, so no checkpoint is needed.
+// What is made again in these moments is made as behind a recovery. Who is moved before this
+// is looked at gets no mail twice: senders look up all mail for ten minutes (spool.AfterMove).
+func (p *part) lookMoved(ctx context.Context) error {
+	if time.Since(p.movedLooked) < movedEvery {
+		return nil
+	}
+	_, moved, _, err := p.log.Lanes().Found(ctx)
+	if err == nil {
+		p.movedLooked = time.Now()
+		p.recovered = max(p.recovered, uint32(max(moved.Unix(), 0)))
+	}
+	return err
+}
+
+// doubtful is a mail that may have been made before a recovery: its person had entered by
+// then. The time by which the person moves says nothing. Who comes to the step again may
+// wait there for hours: for the end of the quiet hours, a rate, a time of day that has passed.
 type doubtful struct {
 	key  mail.SendKey
 	item []byte
