@@ -48,7 +48,11 @@ type change struct {
 // moment is the second of what a person is moved by: a fact, what let the person in, or
 // the time that was waited for. If the way is decided again, it is the same.
 func (c *change) moment(p *step.Person) uint32 {
-	return cmp.Or(c.second, p.EnteredAt, p.Record.Due)
+	at := cmp.Or(c.second, p.EnteredAt)
+	if at == 0 && p.Record.Inside() { // of others Due is something else, as when they left
+		at = p.Record.Due
+	}
+	return at
 }
 
 // unitKey names a unit: a journey, and the first person of the unit.
@@ -153,7 +157,7 @@ func (c *change) set(ctx context.Context, in *inside, number int64, r *journey.R
 // settle takes what the last decision came to: it is about these people, in this
 // version.
 func (c *change) settle(ctx context.Context, in *inside, v *version, people []step.Person) error {
-	v.noteRests(people, c.out.Records, uint32(c.part.clock.Now().Unix()))
+	v.noteRests(people, c.out.Records)
 	for i := range people {
 		r, before := &c.out.Records[i], &people[i].Record
 		if *r == *before {
@@ -233,7 +237,7 @@ func (c *change) goOn(ctx context.Context, in *inside, from *version, people []s
 		if to[target] == nil {
 			order = append(order, target)
 		}
-		p.By, p.EnteredAt = from.goesBy(&p), c.entersAt(from, &p)
+		p.By, p.EnteredAt = from.goesBy(&p), c.entersAt(from, &p, target)
 		p.Record = journey.Record{} // of the other journey it is not read yet
 		to[target] = append(to[target], p)
 	}
@@ -266,14 +270,14 @@ func (c *change) stayToGo(ctx context.Context, in *inside, from *version, p *ste
 	r := c.out.Records[did.Person]
 	entered := r.Entered != p.Record.Entered || r.Occurrence != p.Record.Occurrence
 	r.State, r.Step, r.Version = journey.StateInside, uint16(did.Step), from.place
-	now := c.part.clock.Now()
-	switch _, wait := c.target(from, did.Step); {
+	r.Rank = from.restOf(p, &r)
+	switch target, wait := c.target(from, did.Step); {
 	case wait:
-		r.Due = uint32(now.Add(again).Unix())
+		r.Due = uint32(c.part.clock.Now().Add(again).Unix())
 	case entered:
-		r.Due, r.Rank = r.Entered, from.restOf(p, &r)
+		r.Due = r.Entered
 	default:
-		r.Due, r.Rank = cmp.Or(c.entersAt(from, p), uint32(now.Unix())), from.restOf(p, &r)
+		r.Due = c.entersAt(from, p, target)
 	}
 	return c.set(ctx, in, p.ID.Number, &r)
 }
@@ -281,17 +285,25 @@ func (c *change) stayToGo(ctx context.Context, in *inside, from *version, p *ste
 // lateEntry is how long after their time people enter as of that time who come from
 // another journey. Mails are named by it, so a way that is decided again names them the
 // same; but who has waited for long, as for a journey that was paused, enters now.
+//
+// In a circle all parts of a decision have people enter as of the second in which it began,
+// however long a rate or quiet hours divide it: by that cameBefore knows where they have been.
 const lateEntry = time.Hour
 
-func (c *change) entersAt(from *version, p *step.Person) uint32 {
-	at := c.moment(p)
+func (c *change) entersAt(from *version, p *step.Person, target *inside) uint32 {
+	now := c.part.clock.Now()
+	late := func(at uint32) bool { return time.Unix(int64(at), 0).Add(lateEntry).Before(now) }
+	began := cmp.Or(c.second, p.EnteredAt) // 0: the decision has this person go on who was inside
 	if from.rests(p) {
-		at = p.Record.Entered // by the same decision
+		began = p.Record.Entered
 	}
-	if time.Unix(int64(at), 0).Add(lateEntry).Before(c.part.clock.Now()) {
-		return 0
+	switch due := c.moment(p); {
+	case began != 0 && (target.circle || !late(began)):
+		return began
+	case !late(due):
+		return due
 	}
-	return at
+	return uint32(now.Unix())
 }
 
 // enter lets people into the current version of a journey, those who may. run is the second

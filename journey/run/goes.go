@@ -55,6 +55,30 @@ func (in *inside) stays(r *journey.Record) bool {
 	return in.stay[placeOf{r.Version, r.Step}] && !in.overdue(r)
 }
 
+// findCircles finds the journeys to which a decision may lead back that lets people in: by
+// steps go before which nothing waits.
+func findCircles(all []*plans) {
+	byID := make(map[string]*plans, len(all))
+	for _, j := range all {
+		byID[j.id] = j
+	}
+	for _, j := range all {
+		seen := make(map[*plans]bool)
+		var visit func(from *plans)
+		visit = func(from *plans) {
+			if from == nil || from.current == nil || seen[from] || j.circle {
+				return
+			}
+			seen[from] = true
+			for _, id := range from.current.walk.GoesAtOnce() {
+				j.circle = j.circle || id == j.id
+				visit(byID[id])
+			}
+		}
+		visit(j)
+	}
+}
+
 // How somebody comes to a journey (step.Person.By). A decision that leads from journey to
 // journey may be divided, and then its next part does not know where it has been.
 const (
@@ -65,8 +89,7 @@ const (
 )
 
 // What a record has as its rank where a decision was divided that had let the person in. It
-// is at a step go, or at an update or a message that the person is due for. It has none if the
-// person had come by a wait.
+// is at a step go, or at an update or a message. It has none if the person had come by a wait.
 const (
 	rankFirst   = 1 // the journey is the first of the decision
 	rankFurther = 2 // the person had come by a step go
@@ -97,13 +120,13 @@ func (v *version) restOf(p *step.Person, r *journey.Record) uint8 {
 	return rankFurther
 }
 
-// noteRests notes of people who stay at messages and updates, and are due at once, by which
-// part of a decision they do.
-func (v *version) noteRests(people []step.Person, records []journey.Record, now uint32) {
+// noteRests notes of people who stay at messages and updates, for room, a rate or the end of
+// the quiet hours, by which part of a decision they do.
+func (v *version) noteRests(people []step.Person, records []journey.Record) {
 	steps := v.walk.Plan().Steps
 	for i := range people {
 		r := &records[i]
-		if r.State != journey.StateInside || r.Due > now || int(r.Step) >= len(steps) {
+		if r.State != journey.StateInside || int(r.Step) >= len(steps) {
 			continue
 		}
 		if kind := steps[r.Step].Kind; kind == plan.StepMessage || kind == plan.StepUpdate {

@@ -76,6 +76,50 @@ func TestACircleOfJourneysEnds(t *testing.T) {
 	}
 }
 
+// So it is where a rate, quiet hours or a pause of one of the journeys divides the decision
+// for longer than people enter as of the time by which they came.
+func TestACircleOfJourneysEndsBehindALongQueue(t *testing.T) {
+	const people = 3
+	for name, of := range map[string]struct {
+		text  string                    // of the journey that is slow
+		begin func(b *bed, slow string) // before people enter
+		end   func(b *bed, slow string) // two hours later
+	}{
+		"rate":        {text: "limits: {per_minute: 1}\n", end: func(b *bed, _ string) { b.all[0].perMinute, b.all[1].perMinute = 0, 0 }},
+		"quiet hours": {text: "quiet: {from: \"08:00\", to: \"11:00\"}\n"},
+		"pause": {
+			begin: func(b *bed, slow string) { b.status(slow, journey.StatusPaused) },
+			end:   func(b *bed, slow string) { b.status(slow, journey.StatusLive) },
+		},
+	} {
+		for _, slow := range []string{"forth", "back"} {
+			if name == "pause" && slow == "forth" { // nobody enters it then
+				continue
+			}
+			b := newBed(t, people)
+			b.draft("back")
+			texts := map[string]string{slow: of.text}
+			b.publish("id: forth\nentry: {when: {event: signup}, again_after: 0s}\nsteps:\n  - {id: first, message: {template: x}, next: over}\n  - {id: over, go: {journey: back}}\n" + texts["forth"])
+			b.publishAgain("back", "id: back\nentry: {when: {event: other}, again_after: 0s}\nsteps:\n  - {id: second, message: {template: x}, next: over}\n  - {id: over, go: {journey: forth}}\n"+texts["back"])
+			if of.begin != nil {
+				of.begin(b, slow)
+			}
+			b.enterAllAt(people, uint64(b.clock.Now().UnixMilli()))
+			b.passes(b.open())
+			b.clock.Move(2 * time.Hour)
+			if of.end != nil {
+				of.end(b, slow)
+			}
+			b.passes(b.open())
+			for n := 1; n <= people; n++ {
+				if got := b.read().steps[profileAddress(n)]; !slices.Equal(got, []string{"first", "second"}) {
+					t.Errorf("%s of %s: person %d has the mails %v, want one of each journey", name, slow, n, got)
+				}
+			}
+		}
+	}
+}
+
 // Who may enter again at once does, and goes on into another journey, also where the clock
 // of the process is behind that of the log, which says when the first time was.
 func TestWhoEntersAgainByASlowClock(t *testing.T) {

@@ -31,6 +31,7 @@ type plans struct {
 	templates  map[string]bool // of which steps name no version
 	unsendable []unsendable    // steps at which people stay
 
+	circle  bool  // a decision that lets people in may lead back to it
 	past    past  // versions that have ended
 	paused  bool  // nobody gets mail, and nobody whose time has come goes on
 	skip    int64 // messages that were due up to this millisecond are left out; 0: none are
@@ -181,6 +182,7 @@ func (l *Loader) load(ctx context.Context) (all []*plans, published int64, err e
 			all = append(all, one)
 		}
 		if len(page) < journeysAtOnce {
+			findCircles(all)
 			return all, names.Published(), nil
 		}
 		after = page[len(page)-1].ID

@@ -34,6 +34,28 @@ func (j *Journey) Most(of func(at int) int) (most int) {
 	return most
 }
 
+// GoesAtOnce are the journeys to which somebody may go on by the decision that lets the
+// person in: nothing waits on the way to them.
+func (j *Journey) GoesAtOnce() (ids []string) {
+	seen := make([]bool, len(j.p.Steps))
+	var visit func(at int)
+	visit = func(at int) {
+		if at == plan.Out || seen[at] {
+			return
+		}
+		seen[at] = true
+		s := &j.p.Steps[at]
+		if s.Kind == plan.StepGo {
+			ids = append(ids, s.Journey)
+		}
+		for _, next := range atOnce(s) {
+			visit(next)
+		}
+	}
+	visit(0)
+	return ids
+}
+
 // atOnce are the steps to which somebody may go on who comes to a step, without a wait.
 func atOnce(s *plan.PlanStep) (all []int) {
 	switch {
