@@ -51,8 +51,9 @@ func (m *Members) Of(context string) string {
 
 // Context is what of the context steps look at after a person has waited, or while: what
 // is kept of it. Templates are not looked into. A step that goes into another journey
-// takes all along, if the journey lets people in with any. A message step is a wait too, for the hours without mail, a rate or a
-// full lane keep people there.
+// takes all along, if the journey lets people in with any. A message step is a wait too, for
+// the hours without mail, a rate or a full lane keep people there; so is an update, where
+// people stay until the next commit if the one in the making has as much as it may.
 func (p *Plan) Context() (kept Members) {
 	behind := make([]bool, len(p.Steps))
 	var visit func(i int)
@@ -92,5 +93,5 @@ func (p *Plan) Context() (kept Members) {
 
 // waits reports whether people may stay at the step.
 func (s *PlanStep) waits() bool {
-	return s.Kind == StepDelay || s.Kind == StepWait || s.Kind == StepMessage || s.Kind == StepGo
+	return s.Kind == StepDelay || s.Kind == StepWait || s.Kind == StepMessage || s.Kind == StepUpdate || s.Kind == StepGo
 }

@@ -14,6 +14,7 @@ func TestContextThatIsKept(t *testing.T) {
 	for steps, want := range map[string]string{
 		"steps:\n  - {id: s, split: {if: {context: x, is: exists}, then: m, else: exit}}\n  - {id: m, message: {template: tour}}\n":                                   "{false []}",
 		"steps:\n  - {id: m, message: {template: tour}, next: s}\n  - {id: s, split: {if: {context: x, is: exists}, then: exit, else: exit}}\n":                       "{false [x]}",
+		"steps:\n  - {id: u, update: {attributes: {a: 1}}, next: s}\n  - {id: s, split: {if: {context: x, is: exists}, then: exit, else: exit}}\n":                    "{false [x]}",
 		"steps:\n  - {id: d, delay: {until_date: {context: x}}, next: b}\n  - {id: b, delay: {until_date: {context: y}}}\n":                                           "{false [y]}",
 		"steps:\n  - {id: d, delay: {for: 1h}}\nexit_when: {rule: {context: x, is: equals, value: 1}}\n":                                                              "{false [x]}",
 		"steps:\n  - {id: w, wait_for: {within: 1d, paths: [{name: a, when: {rule: {context: x, is: equals, value: 1}}, next: exit}], otherwise: exit}}\n":            "{false [x]}",

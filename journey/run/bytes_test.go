@@ -110,6 +110,28 @@ func TestAChainOfJourneysIsDivided(t *testing.T) {
 	}
 }
 
+// Who stays at an update, because the commit has as much as it may, knows behind it what it
+// entered with.
+func TestWhoStaysAtAnUpdateKeepsTheContext(t *testing.T) {
+	const people, journeys = 3, 30
+	b := newBed(t, people)
+	for n := range journeys {
+		b.publish(fmt.Sprintf("id: j%d\nentry: {when: {event: signup}}\nsteps:\n  - {id: note, update: {attributes: {seen: %s}}, next: which}\n", n, strings.Repeat("x", 20_000)) +
+			"  - {id: which, split: {if: {context: n, is: equals, value: 1}, then: mail, else: exit}}\n  - {id: mail, message: {template: x}}\n")
+	}
+	for n := int64(1); n <= people; n++ {
+		b.fact(uint64(n), n, journey.FactEvent, "signup", `{"n":1}`)
+	}
+	p := b.open()
+	b.passes(p)
+	if p.stats.Moved.Load() == 0 {
+		t.Fatal("nobody stays at the update: this test shows nothing")
+	}
+	if f := b.read(); f.updates != people*journeys || len(f.ids) != people*journeys {
+		t.Errorf("%d updates and %d mails, want %d of each", f.updates, len(f.ids), people*journeys)
+	}
+}
+
 // One fact lets a person into many journeys, and no commit has more than a commit may.
 func TestOneFactIsForManyJourneys(t *testing.T) {
 	const people, journeys = 3, 80
