@@ -21,8 +21,8 @@ type Record struct {
 	Entered    uint32 // seconds since 1970
 	Occurrence uint16 // how often the person had entered before
 
-	// Rank is the best path of a ranked wait that has happened, counted from 1; 0: none. At
-	// a step go it is RankMissing if there was no profile when the person was looked at last.
+	// Rank is the best path of a ranked wait that has happened, counted from 1; 0: none. Of
+	// another wait it is the path that has happened in a pause. At a step go it is RankMissing if there was no profile when the person was looked at last.
 	// There, and at messages and updates, it says else by which decision the person stays
 	// (journey/run/goes.go).
 	// Of StateExited it is the cause (Left).

@@ -150,3 +150,30 @@ func TestMailBehindAResume(t *testing.T) {
 		t.Errorf("%+v, %v; want that it leaves", l, err)
 	}
 }
+
+// In a pause nobody goes on by what is waited for, to an update or into another journey; at
+// the end of it everybody does.
+func TestNobodyGoesOnInAPause(t *testing.T) {
+	const people = 20
+	for name, more := range map[string]string{"": "", "a rate": "limits: {per_minute: 60000}\n"} {
+		b := newBed(t, people)
+		b.publish("id: beside\nentry: {when: {event: other}}\nsteps:\n  - {id: mail, message: {template: x}}\n")
+		b.publish("id: waits\nentry: {when: {event: signup}}\nsteps:\n" +
+			"  - {id: wait, wait_for: {within: 1d, paths: [{name: bought, when: {event: bought}, next: note}], otherwise: exit}}\n" +
+			"  - {id: note, update: {attributes: {bought: true}}, next: over}\n  - {id: over, go: {journey: beside}}\n" + more)
+		b.enterAll(people)
+		b.passes(b.open())
+		b.status("waits", journey.StatusPaused)
+		b.tell(people, "bought", 1, people)
+		b.clock.Move(time.Hour)
+		b.passes(b.open())
+		if f := b.read(); f.updates != 0 || len(f.ids) != 0 || f.counts["journey/waits/wait/passed/bought"] != 0 {
+			t.Errorf("%s: %d updates and %d mails in a pause; counted %v", name, f.updates, len(f.ids), f.counts)
+		}
+		b.status("waits", journey.StatusLive)
+		b.passes(b.open())
+		if f := b.read(); f.updates != people || len(f.ids) != people || f.counts["journey/waits/wait/passed/bought"] != people {
+			t.Errorf("%s: %d updates and %d mails behind it, want %d; counted %v", name, f.updates, len(f.ids), people, f.counts)
+		}
+	}
+}

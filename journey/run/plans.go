@@ -215,7 +215,7 @@ func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.Jou
 		}
 		one.unsendable = append(one.unsendable, stays...)
 		if one.paused {
-			v.walk = v.walk.Paused()
+			v.walk, v.holds, v.held = v.walk.Paused().Standing(), v.holds.Standing(), v.held.Standing()
 		}
 		one.versions[v.place] = v
 		v.lanesOf(one.lanes)

@@ -107,6 +107,37 @@ func TestRankedWait(t *testing.T) {
 	plain.want("fair", plain.tell("d"), journey.StateFinished)
 }
 
+// In a pause nobody goes on by what is waited for. It is noted, and decides at the end of the
+// pause: the first path that has happened, or of a ranked wait the best.
+func TestWhatIsWaitedForInAPause(t *testing.T) {
+	for text, wants := range map[string]map[string]string{
+		rankedText: {"": "none", "c": "fair", "d b": "good", "c a b": "best"},
+		strings.Replace(rankedText, "ranked: true", "ranked: false", 1): {"": "none", "c": "fair", "d b": "fair", "a b": "best"},
+	} {
+		for facts, want := range wants {
+			l := newLife(t, text, `{}`)
+			l.tell("in")
+			live, due := l.j, l.p.Record.Due
+			l.j = live.Paused().Standing()
+			for _, f := range strings.Fields(facts) {
+				l.want("", l.tell(f), journey.StateInside)
+			}
+			if ends := strings.Contains(text, "ranked: false") && facts != "" || want == "best"; (l.p.Record.Due < due) != ends {
+				t.Errorf("%q: due at %d, without a pause at %d", facts, l.p.Record.Due, due)
+			}
+			l.j = live
+			if facts != "" && !l.j.Plan().Steps[0].Ranked {
+				l.want("", l.tell("a"), journey.StateInside) // before anybody was moved
+			}
+			l.want(want, l.pass(2*24*time.Hour), journey.StateFinished)
+		}
+	}
+	l := newLife(t, exitsText, `{}`)
+	l.tell("in")
+	l.j = l.j.Standing()
+	l.want("", l.tell("gone"), journey.StateExited)
+}
+
 // A rule that is waited for is looked at on arrival, and when what it looks at changes.
 func TestWaitForRule(t *testing.T) {
 	const text = `

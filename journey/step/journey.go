@@ -24,6 +24,7 @@ type Journey struct {
 	own []int // those of the plan's needs that are about the journey itself
 
 	paused bool
+	stands bool
 	held   bool
 	skips  bool
 	stay   map[int]bool // message steps whose mail cannot be made
@@ -35,6 +36,14 @@ func (j *Journey) Paused() *Journey {
 	paused := *j
 	paused.paused = true
 	return &paused
+}
+
+// Standing returns the same journey, in which nobody goes on by a fact either: what somebody
+// waits for is noted, and the person is due by it at once. What takes people out still does.
+func (j *Journey) Standing() *Journey {
+	standing := *j
+	standing.stands = true
+	return &standing
 }
 
 // Held returns the same journey, without mails and updates: at such a step a person stays,

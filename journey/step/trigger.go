@@ -219,12 +219,9 @@ func (j *Journey) insideFact(p *Person, f *journey.Fact, now time.Time, out *Res
 		if fired < 0 {
 			continue
 		}
-		if s.Ranked && n > 0 { // a better path may come yet
-			if rank := uint8(n) + 1; p.Record.Rank == 0 || rank < p.Record.Rank {
-				out.Records[0].Rank = rank
-				return true, nil
-			}
-			return false, nil
+		// A better path may come yet, or nobody moves, or did so until now: the first one counts.
+		if s.Ranked && n > 0 || j.stands || !s.Ranked && p.Record.Rank != 0 {
+			return note(s, n, p, now, &out.Records[0], j.stands), nil
 		}
 		out.Records[0].Rank = 0
 		out.take(j, 0, at, n)
@@ -232,6 +229,20 @@ func (j *Journey) insideFact(p *Person, f *journey.Fact, now time.Time, out *Res
 		return true, j.walk([]Person{*p}, now, out)
 	}
 	return false, nil
+}
+
+// note notes a path of a wait that has happened, unless one that counts more has before. ends:
+// if it would have ended the wait, the person is due.
+func note(s *plan.PlanStep, path int, p *Person, now time.Time, r *journey.Record, ends bool) bool {
+	rank := uint8(path) + 1
+	if p.Record.Rank != 0 && (!s.Ranked || rank >= p.Record.Rank) {
+		return false
+	}
+	r.Rank = rank
+	if ends && (!s.Ranked || path == 0) {
+		r.Due = min(r.Due, second(now))
+	}
+	return true
 }
 
 // firstFires returns which of those that are meant a fact is; -1: none.
