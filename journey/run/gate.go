@@ -5,17 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"sluice"
 	"sluice/flow"
 	"sluice/journey"
-	"sluice/journey/plan"
-	"sluice/journey/step"
 	"sluice/mail"
-	"sluice/user"
 )
 
 const (
@@ -241,12 +237,13 @@ func (g *Gate) MayLeave(ctx context.Context, partition int, sends []*mail.Send) 
 		if err != nil {
 			return nil, err
 		}
+		quiet, err := g.quiet(ctx, partition, j, records, these, why)
+		if err != nil {
+			return nil, err
+		}
 		for n, i := range some {
-			if answers[i].Cancel = why[n]; why[n] != "" {
-				continue
-			}
-			if answers[i], err = g.quiet(ctx, partition, j, &records[n], sends[i]); err != nil {
-				return nil, err
+			if answers[i] = quiet[n]; why[n] != "" {
+				answers[i].Cancel = why[n]
 			}
 		}
 	}
@@ -272,48 +269,3 @@ func hasExited(raw *flow.Record, s *mail.Send) bool {
 
 // exitedReason is the reason of a mail that was cancelled because its person has left.
 func exitedReason(s *mail.Send) string { return fmt.Sprintf("exited %s/%s", s.Journey, s.Step) }
-
-// quiet says of mail that was made a while ago whether it would come in the hours without
-// mail: then it waits for their end, or is left out, as its version of the journey says.
-func (g *Gate) quiet(ctx context.Context, partition int, j *plans, raw *flow.Record, s *mail.Send) (l mail.Leave, err error) {
-	now := g.clock.Now()
-	if now.Sub(time.UnixMilli(s.AcceptedMillis)) < quietAfter {
-		return l, nil
-	}
-	var r journey.Record
-	var walk *step.Journey
-	if r.Decode(raw[:]) == nil && r.State != journey.StateNone {
-		if walk, err = j.walkOf(ctx, g.store, g.loader.database().Env(ctx), &r); err != nil {
-			return l, err
-		}
-	} else if j.current != nil {
-		walk = j.current.walk
-	}
-	if walk == nil || walk.Plan().Quiet == nil {
-		return l, nil
-	}
-	at := slices.IndexFunc(walk.Plan().Steps, func(p plan.PlanStep) bool { return p.ID == s.Step && p.Message != nil })
-	if at < 0 {
-		return l, nil
-	}
-	person := step.Person{ID: user.ID{Partition: partition, Number: s.Person}}
-	if walk.Plan().Quiet.Zone.User {
-		asking, cancel := context.WithTimeout(ctx, gateWait) // the window has other mail
-		defer cancel()
-		found, err := g.store.Users(asking, user.Query{IDs: []user.ID{person.ID}})
-		if err != nil {
-			return l, err
-		}
-		if row, ok := found.Owner(person.ID); ok {
-			person.Profile = row.Profile
-		}
-	}
-	switch until, skip := walk.Quiet(at, &person, now); {
-	case until.Equal(now):
-	case skip:
-		l.Cancel = fmt.Sprintf("quiet %s/%s", s.Journey, s.Step)
-	default:
-		l.AgainMillis = until.UnixMilli()
-	}
-	return l, nil
-}

@@ -3,11 +3,13 @@ package run
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"sluice"
 	"sluice/journey"
+	"sluice/user"
 )
 
 // slowStore gives the test each call of which it decides when it is answered, and how.
@@ -152,5 +154,41 @@ func TestAGateGivesNoOldAnswer(t *testing.T) {
 		if got := errors.Is(l.err, errGateSlow); got != slow {
 			t.Errorf("slow: %t: the look says %v", slow, l.err)
 		}
+	}
+}
+
+// usersCounted counts the statements about users.
+type usersCounted struct {
+	Store
+	n *int
+}
+
+func (s usersCounted) Users(ctx context.Context, q user.Query) (user.Answer, error) {
+	*s.n++
+	return s.Store.Users(ctx, q)
+}
+
+// The zones of a whole window are read together: a database that is far, or slow, is waited
+// for once or twice, and not for each mail.
+func TestAGateReadsZonesTogether(t *testing.T) {
+	const people = 32
+	sluice.WriteNewForms()
+	b := newBed(t, people)
+	b.publish(strings.Replace(leaving, "steps:", "quiet: {from: \"10:00\", to: \"12:00\", zone: user}\nsteps:", 1))
+	b.enterAll(people)
+	b.passes(b.open())
+	b.clock.Move(time.Hour)
+	statements := 0
+	answers, err := b.gateOf(usersCounted{b.store, &statements}).MayLeave(t.Context(), 0, b.sends())
+	if err != nil || len(answers) != people {
+		t.Fatalf("%d answers, %v", len(answers), err)
+	}
+	for _, a := range answers {
+		if a.Cancel != "" || a.AgainMillis != b.clock.Now().Add(2*time.Hour).UnixMilli() {
+			t.Fatalf("%+v, want that it waits for noon", a)
+		}
+	}
+	if statements > people/goneAtOnce {
+		t.Errorf("%d statements for %d mails", statements, people)
 	}
 }
