@@ -51,9 +51,11 @@ func (m *Members) Of(context string) string {
 
 // Context is what of the context steps look at after a person has waited, or while: what
 // is kept of it. Templates are not looked into. A step that goes into another journey
-// takes all along, if the journey lets people in with any. A message step is a wait too, for
-// the hours without mail, a rate or a full lane keep people there; so is an update, where
-// people stay until the next commit if the one in the making has as much as it may.
+// takes all along, if the journey lets people in with any.
+//
+// A message step is a wait too, for the hours without mail, a rate or a full lane keep people
+// there. So is an update: where a commit has as much as it may, people stay there until the
+// next one.
 func (p *Plan) Context() (kept Members) {
 	behind := make([]bool, len(p.Steps))
 	var visit func(i int)
