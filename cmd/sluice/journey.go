@@ -127,7 +127,8 @@ func runJourney(ctx context.Context, c *call) error {
 
 // desk is where journeys are written and published.
 func (c *call) desk(ctx context.Context, db *sqlstore.Store) *desk.Desk {
-	return &desk.Desk{Database: env.Database{Journeys: db, Templates: db, Segments: db}, Series: db, Clock: c.clock(ctx), SendsDays: c.config.Retention.Sends}
+	return &desk.Desk{Database: env.Database{Journeys: db, Templates: db, Segments: db}, Series: db, Clock: c.clock(ctx), SendsDays: c.config.Retention.Sends,
+		Caps: c.config.JourneyCaps(), Control: c.config.GlobalControlPercent}
 }
 
 // journeyFile reads a document.

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"sluice"
 	"sluice/journey"
 	"sluice/journey/plan"
+	"sluice/journey/step"
 	"sluice/mail"
 	"sluice/store"
 	"sluice/user"
@@ -53,6 +55,7 @@ type why struct {
 	plan    *plan.Plan
 	record  journey.Record
 	branch  []int
+	segment map[string]string // rules that the version keeps, by segment
 	Why
 }
 
@@ -126,6 +129,7 @@ func (w *why) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	_, w.segment = plan.SplitVersion(v.Document)
 	if w.doc, w.plan, err = plan.LoadVersion(v.Document, w.Database.Env(ctx)); err != nil {
 		return fmt.Errorf("read version %d of journey %s: %w", v.Version, w.journey.ID, err)
 	}
@@ -231,6 +235,9 @@ func (w *why) leftOut(s *plan.PlanStep) {
 	if w.plan.Quiet != nil && w.plan.Quiet.Skip && !s.Message.IgnoreQuiet {
 		w.say("quiet hours leave mail out")
 	}
+	if s.Message.Class == mail.ClassMarketing && step.InGlobalControl(w.person.ID, w.Control) {
+		w.say("the person is in the control group of all journeys")
+	}
 	if s.Message.Class == mail.ClassMarketing && !s.Message.IgnoreCaps {
 		w.say("a cap leaves out what is too much, if one is set")
 	}
@@ -290,16 +297,7 @@ func (w *why) leadsTo(from, to int) bool {
 
 // explain adds a rule with what it finds now.
 func (w *why) explain(ctx context.Context, place, text string) error {
-	r, err := rule.CompileFor(text, rule.Options{Allow: rule.Everything, Segment: func(id string) (*rule.Rule, error) {
-		definition, found, err := w.Database.Env(ctx).Segment(id)
-		if err == nil && !found {
-			err = errors.New("there is no such segment now")
-		}
-		if err != nil {
-			return nil, err
-		}
-		return rule.Compile(definition)
-	}})
+	r, err := rule.CompileFor(text, rule.Options{Allow: rule.Everything, Segment: func(id string) (*rule.Rule, error) { return w.segmentRule(ctx, id) }})
 	if err != nil {
 		w.say("%s cannot be shown: %v", place, err)
 		return nil
@@ -332,6 +330,23 @@ func (w *why) explain(ctx context.Context, place, text string) error {
 	w.say("%s", strings.TrimSuffix(fmt.Sprintf("%s %s now; the profile may have been another when it was asked; %s", place, word, entered), "; "))
 	w.Rules = append(w.Rules, Explained{place, f})
 	return nil
+}
+
+// segmentRule is the rule of a segment as the version keeps it, and as people go by it. A
+// version of before they were kept goes by that of now.
+func (w *why) segmentRule(ctx context.Context, id string) (*rule.Rule, error) {
+	definition, found := w.segment[id]
+	var err error
+	if !found {
+		definition, found, err = w.Database.Env(ctx).Segment(id)
+	}
+	if err == nil && !found {
+		err = errors.New("there is no such segment now")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rule.Compile(definition)
 }
 
 // context is what is kept of what the person entered with, the last time; empty: nothing.
@@ -384,15 +399,38 @@ func (w *why) gotMail(ctx context.Context, n *rule.Need) (bool, error) {
 	if n.Days > 0 {
 		asked.SinceMillis = w.Clock.Now().Add(-time.Duration(n.Days) * 24 * time.Hour).UnixMilli()
 	}
-	found, err := w.History.MailKnown(ctx, []user.ID{w.person.ID}, []store.MailAsked{asked})
-	return found[w.person.ID] != 0, err
+	found, err := w.History.MailKnown(ctx, append(w.formerly().Former(), w.person.ID), []store.MailAsked{asked})
+	holds := false
+	for _, bits := range found { // of each of them
+		holds = holds || bits != 0
+	}
+	return holds, err
 }
 
-// sends reads the mail of this occurrence.
+// formerly is the person with those who were merged into it.
+func (w *why) formerly() *step.Person {
+	return &step.Person{ID: w.person.ID, Profile: w.person.Profile}
+}
+
+// sends reads the mail of this occurrence: also of a former user whose place it was.
 func (w *why) sends(ctx context.Context, stepID string) error {
+	if former := w.formerly().NamedAs(w.record.Former); former != w.person.ID {
+		if err := w.sendsOf(ctx, former, stepID); err != nil {
+			return err
+		}
+	}
+	if err := w.sendsOf(ctx, w.person.ID, stepID); err != nil {
+		return err
+	}
+	slices.SortStableFunc(w.Mail, func(a, b WhyMail) int { return cmp.Compare(b.AcceptedMillis, a.AcceptedMillis) })
+	return nil
+}
+
+// sendsOf adds those of one user.
+func (w *why) sendsOf(ctx context.Context, of user.ID, stepID string) error {
 	var before mail.SendKey
 	for range sendsLookedAt / listedAtOnce {
-		page, err := w.Sends.UserSends(ctx, w.person.ID, before, listedAtOnce)
+		page, err := w.Sends.UserSends(ctx, of, before, listedAtOnce)
 		if err != nil {
 			return err
 		}

@@ -146,7 +146,7 @@ func (c *change) askSome(ctx context.Context, people []step.Person) error {
 	whose := make(map[int]map[int64][]int64) // of those: the people they are now
 	for i := range people {
 		numbers[i] = people[i].ID.Number
-		for _, id := range formerOf(&people[i]) {
+		for _, id := range people[i].Former() {
 			if whose[id.Partition] == nil {
 				whose[id.Partition] = make(map[int64][]int64)
 			}

@@ -48,7 +48,7 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did, vari
 	r := &c.out.Records[did.Person]
 	s.Journey, s.Step, s.Occurrence = in.id, v.walk.Plan().Steps[did.Step].ID, int(r.Occurrence)
 	s.Person, s.Variant = p.ID.Number, variant
-	s.Message = messageOf(in.number, s.Step, r, namedAs(p, r.Former))
+	s.Message = messageOf(in.number, s.Step, r, p.NamedAs(r.Former))
 	c.part.crowd.made(in, m.lane)
 	in.rate.tokens--
 	if m.Counts != 0 && c.part.capping.asks {
@@ -106,7 +106,7 @@ func (c *change) update(in *inside, v *version, p *step.Person, did step.Did) {
 	name := ""
 	if addsTo(s.Update) {
 		r := &c.out.Records[did.Person]
-		name = updateName(in.number, s.ID, r, namedAs(p, r.Former))
+		name = updateName(in.number, s.ID, r, p.NamedAs(r.Former))
 	}
 	c.tells = true
 	c.items = user.AppendUpdate(c.items, &user.Update{

@@ -63,10 +63,10 @@ func (g *Gate) ofMerged(ctx context.Context, j *plans, s *mail.Send, id user.ID,
 	if r.Decode(raw[0][:]) != nil {
 		r = journey.Record{} // a newer program's, which knows
 	}
-	if r.Former == markOf(id) && r.HasExited(s.Occurrence) {
+	if r.Former == step.MarkOf(id) && r.HasExited(s.Occurrence) {
 		return exitedReason(s), nil
 	}
-	others := slices.DeleteFunc(formerOf(&step.Person{ID: survivor.ID, Profile: survivor.Profile}), func(other user.ID) bool { return other.Compare(id) >= 0 })
+	others := slices.DeleteFunc((&step.Person{ID: survivor.ID, Profile: survivor.Profile}).Former(), func(other user.ID) bool { return other.Compare(id) >= 0 })
 	for _, other := range append(others, survivor.ID) {
 		rows, err := g.store.UserSends(ctx, other, mail.SendKey{}, mergedSends)
 		if err != nil {

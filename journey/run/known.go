@@ -6,15 +6,10 @@ import (
 
 	"sluice/journey"
 	"sluice/journey/step"
-	"sluice/lib/jsonscan"
 	"sluice/store"
 	"sluice/user"
 	"sluice/user/rule"
 )
-
-// formerAsked bounds of how many users who were merged into a person the mail is looked
-// at: each is a row of an index to read.
-const formerAsked = 64
 
 // mailNeeds are what rules of a version ask about mail: bit bits[i] of rule.Given.Known
 // answers needs[i].
@@ -64,7 +59,7 @@ func (p *part) mailOf(ctx context.Context, v *version, people []step.Person) (ma
 	whose := make(map[user.ID][]user.ID) // of those who were merged: the people they are now
 	for i := range people {
 		ids = append(ids, people[i].ID)
-		for _, id := range formerOf(&people[i]) {
+		for _, id := range people[i].Former() {
 			ids = append(ids, id)
 			whose[id] = append(whose[id], people[i].ID)
 		}
@@ -84,22 +79,6 @@ func (p *part) mailOf(ctx context.Context, v *version, people []step.Person) (ma
 		}
 	}
 	return answers, nil
-}
-
-// formerOf are users who were merged into a person, by the profile. Who is told of what
-// came before the merge has the profile of the survivor, and is one of them.
-func formerOf(p *step.Person) (ids []user.ID) {
-	for m := jsonscan.Read(p.Profile); m.Next(); {
-		if m.Key != "former" {
-			continue
-		}
-		for e := jsonscan.ReadArray(m.Value.Raw); e.Next() && len(ids) < formerAsked; {
-			if id, ok := user.ParseID(e.Value.Text()); ok && id != p.ID {
-				ids = append(ids, id)
-			}
-		}
-	}
-	return ids
 }
 
 // page is people whom facts are told of together: what has to be asked about one of them

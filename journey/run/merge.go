@@ -5,9 +5,7 @@ import (
 
 	"sluice/journey"
 	"sluice/journey/step"
-	"sluice/lib/jsonscan"
 	"sluice/user"
-	"sluice/user/rule"
 )
 
 // handOver gives the place of somebody who was merged away to the survivor. False: the
@@ -54,7 +52,7 @@ func (c *change) handOver(ctx context.Context, in *inside, f *journey.Fact) (mov
 	}
 	goes := user.ID{Partition: c.part.log.Partition(), Number: f.Number}
 	if r.Former == 0 {
-		r.Former = markOf(goes)
+		r.Former = step.MarkOf(goes)
 	}
 	ways, err := c.waysOf(ctx, in, f.Number)
 	if err != nil {
@@ -134,29 +132,4 @@ func (c *change) settleIn(ctx context.Context, in *inside, number int64, place *
 	}
 	c.keep(in, number, r, place.Context)
 	return true, c.takeWays(ctx, in, number, place.Ways)
-}
-
-// markOf is what records have of a former user.
-func markOf(id user.ID) uint8 { return journey.FormerMark(uint64(rule.Bucket(id, "former"))) }
-
-// namedAs is the user whose name the messages of a person bear. A person whose profile
-// does not have the former user bears its own.
-func namedAs(p *step.Person, mark uint8) user.ID {
-	if mark == 0 {
-		return p.ID
-	}
-	for m := jsonscan.Read(p.Profile); m.Next(); {
-		if m.Key != "former" || m.Value.Kind != jsonscan.Array {
-			continue
-		}
-		for e := jsonscan.ReadArray(m.Value.Raw); e.Next(); {
-			if e.Value.Kind != jsonscan.String {
-				continue
-			}
-			if id, ok := user.ParseID(e.Value.Text()); ok && markOf(id) == mark {
-				return id
-			}
-		}
-	}
-	return p.ID
 }

@@ -7,6 +7,7 @@ import (
 
 	"sluice"
 	"sluice/journey"
+	"sluice/journey/step"
 	"sluice/store"
 	"sluice/user"
 )
@@ -182,7 +183,7 @@ func TestAPlaceTravelsOnce(t *testing.T) {
 		t.Errorf("%d places were dropped and %d people are in no version, want 1 and none", dropped, lost)
 	}
 	got := b.records(j)[3]
-	if got.Former != markOf(user.ID{Number: 1}) {
+	if got.Former != step.MarkOf(user.ID{Number: 1}) {
 		t.Errorf("the place bears the mark %d", got.Former)
 	}
 	got.Former = 0

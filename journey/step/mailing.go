@@ -45,7 +45,7 @@ func (m *Mailing) Judge(id user.ID, profile string, control int, got func(byCap 
 	switch {
 	case to.Email == "", to.left, m.marketing && to.unsubscribed:
 		return to, LeftOut
-	case m.marketing && inGlobalControl(id, control):
+	case m.marketing && InGlobalControl(id, control):
 		return to, Withheld
 	}
 	for i := range m.caps {
@@ -56,9 +56,9 @@ func (m *Mailing) Judge(id user.ID, profile string, control int, got func(byCap 
 	return to, 0
 }
 
-// inGlobalControl reports whether somebody is among so many percent of all people who
+// InGlobalControl reports whether somebody is among so many percent of all people who
 // get no marketing mail of any journey. Who is among 5 percent is among 10 too.
-func inGlobalControl(id user.ID, percent int) bool {
+func InGlobalControl(id user.ID, percent int) bool {
 	return rule.Bucket(id, globalControlSeed) < int64(percent)*100
 }
 
