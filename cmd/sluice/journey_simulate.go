@@ -157,6 +157,26 @@ type simulatedEvent struct {
 	Name       string          `json:"name"`
 	ProductID  string          `json:"product_id"`
 	Properties json.RawMessage `json:"properties"`
+
+	// Of a purchase; 0 EUR if nothing is said.
+	Currency json.RawMessage `json:"currency"`
+	Price    json.RawMessage `json:"price"`
+	Quantity json.RawMessage `json:"quantity"`
+}
+
+// purchase is the body of its fact.
+func (e *simulatedEvent) purchase() string {
+	body := map[string]json.RawMessage{"currency": json.RawMessage(`"EUR"`), "price": json.RawMessage("0")}
+	for name, raw := range map[string]json.RawMessage{"currency": e.Currency, "price": e.Price, "quantity": e.Quantity, "properties": e.Properties} {
+		if raw != nil {
+			body[name] = raw
+		}
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // what was read as JSON
+	}
+	return string(text)
 }
 
 // simulatedEvents reads what people do, a JSON object a line.
@@ -182,7 +202,7 @@ func (c *call) simulatedEvents(file string, people []simulate.Person) (all []sim
 		}
 		f := journey.Fact{Kind: journey.FactEvent, Name: e.Name, Body: string(e.Properties)}
 		if e.ProductID != "" {
-			f = journey.Fact{Kind: journey.FactPurchase, Name: e.ProductID, Body: `{"currency":"EUR","price":0}`}
+			f = journey.Fact{Kind: journey.FactPurchase, Name: e.ProductID, Body: e.purchase()}
 		}
 		all = append(all, simulate.Happening{Person: i, At: e.Time, Fact: f})
 	}

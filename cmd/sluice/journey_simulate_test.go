@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -119,6 +120,13 @@ func TestJourneySimulateEvents(t *testing.T) {
 	got := mustRun(t, dir, arguments...).stdout
 	if !strings.Contains(got, "entered 1,") || !strings.Contains(got, "person-2\n  2026-12-02 10:00:00") {
 		t.Errorf("the command says\n%s", got)
+	}
+	big := filepath.Join(dir, "big.yaml")
+	write(t, big, "id: big\nentry: {when: {purchase: shoe, where: {and: [{property: price, is: greater_than, value: 100}, {property: size, is: equals, value: 42}]}}}\nsteps: [{id: end, exit: {}}]\n")
+	write(t, events, `{"external_id":"person-2","time":"2026-12-02T10:00:00Z","product_id":"shoe","price":120,"properties":{"size":42}}`+"\n"+
+		`{"external_id":"person-3","time":"2026-12-02T10:00:00Z","product_id":"shoe","properties":{"size":42}}`+"\n")
+	if got := mustRun(t, dir, slices.Replace(slices.Clone(arguments), 2, 3, big)...).stdout; !strings.Contains(got, "entered 1,") {
+		t.Errorf("by a purchase of 120 and one of nothing\n%s", got)
 	}
 	write(t, events, line+"{}\n")
 	if bad := sluiceRun(t, dir, arguments...); bad.code == 0 || !strings.Contains(bad.stderr, "line 2") {

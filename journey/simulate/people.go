@@ -220,22 +220,34 @@ type Habit struct {
 	Properties map[string][]string
 }
 
-// body is that of the fact, with properties by chance.
+// body is that of the fact, with properties by chance. Those of a purchase that are members
+// of it take the place of these.
 func (h *Habit) body(names []string, random *rand.Rand) string {
-	var b strings.Builder
+	var own, ofPurchase strings.Builder
 	for _, name := range names {
-		if v := h.Properties[name][random.IntN(len(h.Properties[name]))]; v != "" {
-			b.WriteString("," + profile.Quoted(name) + ":" + v)
+		v := h.Properties[name][random.IntN(len(h.Properties[name]))]
+		switch {
+		case v == "", h.Fact.Kind == journey.FactPurchase && name == "product":
+		case h.Fact.Kind == journey.FactPurchase && (name == "currency" || name == "price" || name == "quantity"):
+			ofPurchase.WriteString("," + profile.Quoted(name) + ":" + v) // of two of a name the last one counts
+		default:
+			own.WriteString("," + profile.Quoted(name) + ":" + v)
 		}
 	}
-	if b.Len() == 0 {
+	if own.Len()+ofPurchase.Len() == 0 {
 		return h.Fact.Body
 	}
-	own := "{" + b.String()[1:] + "}"
-	if h.Fact.Kind == journey.FactPurchase {
-		return strings.TrimSuffix(h.Fact.Body, "}") + `,"properties":` + own + "}"
+	properties := ""
+	if own.Len() > 0 {
+		properties = "{" + own.String()[1:] + "}"
 	}
-	return own
+	if h.Fact.Kind != journey.FactPurchase {
+		return properties
+	}
+	if properties != "" {
+		properties = `,"properties":` + properties
+	}
+	return strings.TrimSuffix(h.Fact.Body, "}") + ofPurchase.String() + properties + "}"
 }
 
 // Happen makes up what people do in a time, MaxHappenings at most.
@@ -248,6 +260,10 @@ func Happen(people int, habits []Habit, from, until time.Time, seed uint64) (all
 		names := sortedNames(h.Properties)
 		for i := range people {
 			random := rand.New(rand.NewPCG(seed+uint64(n), uint64(i)))
+			values := random
+			if h.Fact.Kind == journey.FactPurchase { // when people buy does not depend on what rules ask for
+				values = rand.New(rand.NewPCG(seed+uint64(n), uint64(people+i)))
+			}
 			for at := from; len(all) < MaxHappenings; {
 				wait := random.ExpFloat64() / h.PerDay * day
 				if wait >= float64(until.Sub(at)) {
@@ -255,7 +271,7 @@ func Happen(people int, habits []Habit, from, until time.Time, seed uint64) (all
 				}
 				at = at.Add(time.Duration(wait))
 				f := h.Fact
-				f.Body = h.body(names, random)
+				f.Body = h.body(names, values)
 				all = append(all, Happening{i, at, f})
 			}
 		}

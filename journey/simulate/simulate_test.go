@@ -177,6 +177,27 @@ steps: [{id: s, message: {template: x}}]
 	}
 }
 
+// Purchases that are made up have prices and properties that rules ask for, and others.
+func TestPurchasesAreMadeUpForRules(t *testing.T) {
+	p := compiled(t, `
+id: a
+entry: {when: {purchase: "*", where: {and: [{property: price, is: greater_than, value: 100}, {property: color, is: equals, value: red}]}}, again_after: 0s}
+steps: [{id: s, exit: {}}]
+`)
+	document, err := p.Version()
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := Try{Plan: p, Document: document, From: monday, People: 300, Seed: 1}
+	in, err := try.Input()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := simulated(t, *in); o.Entered == 0 || o.Entered >= len(in.Happenings)/2 {
+		t.Errorf("%d enter by %d purchases, want some of them", o.Entered, len(in.Happenings))
+	}
+}
+
 // With the zone of each person all that enter in a day of UTC share the limit of a run, as in
 // the engine.
 func TestTheLimitOfARunInAllZones(t *testing.T) {

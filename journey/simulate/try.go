@@ -125,7 +125,7 @@ func habitsOf(p *plan.Plan, m *Mentioned) (habits []Habit) {
 		if name == journey.Any {
 			name = "product"
 		}
-		habits = append(habits, Habit{Fact: journey.Fact{Kind: journey.FactPurchase, Name: name, Body: `{"currency":"EUR","price":10}`}, PerDay: perDay})
+		habits = append(habits, Habit{Fact: journey.Fact{Kind: journey.FactPurchase, Name: name, Body: `{"currency":"EUR","price":10}`}, PerDay: perDay, Properties: m.Properties})
 	}
 	for i := range p.Entry.When {
 		if on := &p.Entry.When[i]; on.Kind == plan.OnAPI {
