@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-var dashboardShots = flag.String("shots", "", "a directory for screenshots of the dashboard")
+var dashboardShots = flag.String("shots", "", "a directory for screenshots of the dashboard; empty: none are made")
 
 var setupLink = regexp.MustCompile(`http://\S+/setup#\S+`)
 
@@ -113,14 +113,10 @@ func drive(t *testing.T, s *served, link, script string, steps ...string) {
 		_, body := s.get(t, "/v1/sends?state=sent")
 		return strings.Contains(body, "eve@example.com")
 	})
-	shots := *dashboardShots
-	if shots == "" {
-		shots = t.TempDir()
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 6*patience) // what was done until then is told
 	defer cancel()
 	at := documentedProxy(t, s.url)
-	cmd := exec.CommandContext(ctx, "node", filepath.Join("testdata", script), at, strings.Replace(link, s.url, at, 1), shots)
+	cmd := exec.CommandContext(ctx, "node", filepath.Join("testdata", script), at, strings.Replace(link, s.url, at, 1), *dashboardShots)
 	cmd.Env = append(os.Environ(), "NODE_PATH="+filepath.Join(testTools(t, "node", "npm-test/package-lock.json"), "node_modules"))
 	said, err := cmd.CombinedOutput()
 	t.Logf("%s", said)

@@ -63,8 +63,9 @@ const ask = (page, method, path, body) => page.evaluate(async ([method, path, bo
 }, [method, path, body]);
 
 async function judged(page, where) {
-  await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => globalThis.axe.run({ exclude: [["iframe"]] }));
+  if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(axe);
+  // Of what is right nothing is told: to describe each of its elements takes longer than to look at them.
+  const { violations } = await page.evaluate(() => globalThis.axe.run({ exclude: [["iframe"]] }, { resultTypes: ["violations"] }));
   const found = violations.map((v) => `${where}: ${v.id}: ${v.nodes.map((n) => n.html.slice(0, 200)).join(" ")}`);
   const beyond = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   return beyond > 0 ? [...found, `${where} is ${beyond} pixels wider than the window`] : found;
