@@ -229,7 +229,7 @@ func TestAnyInterleaving(t *testing.T) {
 	a, b := pair(2)
 	goes, stays := external(a), external(b)
 	r := rand.New(rand.NewPCG(7, 8))
-	for round := range 300 {
+	for round := range 150 {
 		var updates []user.Update
 		at := 1 + r.IntN(10)
 		for i := range 14 {
