@@ -173,9 +173,10 @@ func TestMariaDB(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Env { return mariadbEnv(t, func(*sqlstore.Store) {}) })
 }
 
-// TestMariaDBInsert runs the suite without LOAD DATA.
+// TestMariaDBInsert runs without LOAD DATA what writes many rows. All else is the same:
+// noInfile is asked in mysql_load.go alone.
 func TestMariaDBInsert(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Env { return mariadbEnv(t, sqlstore.ForbidInfile) })
+	storetest.RunBulk(t, func(t *testing.T) storetest.Env { return mariadbEnv(t, sqlstore.ForbidInfile) })
 }
 
 func TestSQLite(t *testing.T) {

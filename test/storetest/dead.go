@@ -99,7 +99,7 @@ func testDeadTexts(t *testing.T, f *fixture) {
 func testDeadLarge(t *testing.T, f *fixture) {
 	f.start(t)
 	const mib = 1 << 20
-	sizes := []int{30 * mib, mib - 1, mib, mib + 1, 2 * mib, 2*mib + 1}
+	sizes := []int{17 * mib, mib - 1, mib, mib + 1, 2 * mib, 2*mib + 1}
 	var e store.Effect
 	for i, size := range sizes {
 		payload := make([]byte, size)
@@ -127,7 +127,7 @@ func testDeadLarge(t *testing.T, f *fixture) {
 
 func testDeadFlood(t *testing.T, f *fixture) {
 	f.start(t)
-	const n = 100_000
+	const n = 51_000 // more than one LOAD DATA gets
 	e := store.Effect{Dead: make([]sluice.DeadLetter, n)}
 	for i := range e.Dead {
 		e.Dead[i] = sluice.DeadLetter{Source: "list:flood", Form: sluice.FormElement, Reason: "it is not JSON", Payload: fmt.Appendf(nil, "{element %d", i)}
