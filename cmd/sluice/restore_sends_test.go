@@ -134,13 +134,14 @@ func (p *postOffice) trimmed() {
 		}
 		n := 0
 		await(p.t, "the log is trimmed", func() bool {
-			n++
-			for i := range 4 {
+			// It takes a minute: to look is cheaper than to write.
+			for i := 0; n%8 == 0 && i < 4; i++ {
 				e := sluice.Event{Kind: sluice.KindCustom, TimeMillis: 1760000000000 + int64(n), Name: "filler", ID: fmt.Sprintf("%d-%d-%d", part.Number, n, i)}
 				if err := log.Again(p.t.Context(), e.ID, sluice.AppendEvent(sluice.NewBatch(0), &e)); err != nil {
 					p.t.Fatal(err)
 				}
 			}
+			n++
 			from, _, err := log.Span(p.t.Context())
 			return err == nil && !from.Before(end)
 		})
