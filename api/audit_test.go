@@ -120,7 +120,7 @@ func TestAuditDifferencesAreBounded(t *testing.T) {
 		}
 		return all
 	}
-	rare := strings.Repeat("\"\\\x01\u2028𐍈", 4000)
+	rare := strings.Repeat("\"\\\x01\u2028𐍈", 1000)
 	for _, x := range []struct{ before, after any }{
 		{many("a"), many("b")}, {many(rare), many(rare + "b")}, {nil, many(rare)}, {many(rare), nil}, {nil, nil}, {[]int{1}, []int{2}}, {"a", "b"},
 		{map[string]string{rare: rare}, map[string]string{rare: ""}},
