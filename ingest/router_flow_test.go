@@ -189,9 +189,9 @@ func TestEventsWithoutDedupeAreAllStored(t *testing.T) {
 // While no store follower runs, the router fills the logs to their bound and no
 // further. Unrouted elements stay in the list or its held chunks.
 func TestEventsBackPressure(t *testing.T) {
-	const n, bound = 45_000, 64
+	const n, bound = 4_500, 64 // as few as fill the log: they are large
 	onEach(t, func(b *bed) {
-		text := strings.Repeat("x", 1000)
+		text := strings.Repeat("x", 10_000)
 		elements := make([]string, n)
 		for i := range elements {
 			elements[i] = fmt.Sprintf(`{"event":"open","time":1700000000,"user_id":"%d","text":%q}`, i, text)

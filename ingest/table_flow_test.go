@@ -114,8 +114,8 @@ func badAnyway() []badElement {
 		{"invalid UTF-8 elsewhere", "{\"id\":7,\"event\":\"open\",\"zzz\":\"\xc3\"}", "not JSON"},
 		{"NUL byte", "{\"id\":7,\"event\":\"a\x00b\"}", "not JSON"},
 		{"binary", "\x00\x01\x02\xff\n\t\\", "not JSON"},
-		{"10 MB", `{"id":7,"event":"` + strings.Repeat("x", 10<<20) + `"}`, "too large"},
-		{"10 MB, other", `{"id":8,"event":"` + strings.Repeat("y", 10<<20) + `"}`, "too large"},
+		{"3 MB", `{"id":7,"event":"` + strings.Repeat("x", 3<<20) + `"}`, "too large"},
+		{"3 MB, other", `{"id":8,"event":"` + strings.Repeat("y", 3<<20) + `"}`, "too large"},
 		{"deep", `{"id":7,"event":"open","a":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, "nested too deep"},
 		{"deep objects", strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat(`}`, 100_000), "nested too deep"},
 	}
@@ -220,7 +220,7 @@ func TestTableOneBadRowCostsOneRow(t *testing.T) {
 }
 
 // floodSize is how many good and how many bad elements a flood has.
-const floodSize = 50_000
+const floodSize = 10_000
 
 func flood(good func(i int) string) []string {
 	all := make([]string, 0, 2*floodSize)
