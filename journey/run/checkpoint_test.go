@@ -54,7 +54,7 @@ func (b *bed) empty() {
 // An emptied Redis has everybody where the checkpoint has them; what came behind it is
 // decided again, and makes the same mails.
 func TestAnEmptiedRedisLosesNobody(t *testing.T) {
-	const people = 9000
+	const people = 3000
 	b := newBed(t, people)
 	j := b.publish(welcome)
 	b.enterAll(people)

@@ -12,7 +12,7 @@ import (
 // each, a share of all, and all of a smaller group are in a larger one. They walk on, and
 // get transactional mail.
 func TestGlobalControl(t *testing.T) {
-	const people = 3000
+	const people = 1000
 	withheld := make(map[int]map[string]bool)
 	for _, percent := range []int{0, 5, 10} {
 		b := newBed(t, people)

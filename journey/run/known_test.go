@@ -13,10 +13,10 @@ import (
 )
 
 // opens has some people open the mail that they got with a tag.
-func (b *bed) opens(tag string, wanted func(to string) bool) {
+func (b *bed) opens(people int, tag string, wanted func(to string) bool) {
 	b.Helper()
 	var all []mail.Reaction
-	for n := 1; n <= 3000; n++ {
+	for n := 1; n <= people; n++ {
 		rows, err := b.store.UserSends(b.Context(), user.ID{Number: int64(n)}, mail.SendKey{}, 100)
 		if err != nil {
 			b.Fatal(err)
@@ -59,9 +59,9 @@ steps:
 		}
 		return func(to string) bool { return which[to] }
 	}
-	b.opens("hello", nth(3, 0))
+	b.opens(people, "hello", nth(3, 0))
 	b.clock.Move(2 * 24 * time.Hour)
-	b.opens("hello", nth(3, 1))
+	b.opens(people, "hello", nth(3, 1))
 	b.clock.Move(24 * time.Hour)
 	b.asked = 0
 	b.passes(p)
