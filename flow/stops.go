@@ -18,6 +18,10 @@ import (
 // and what was stopped would go on. So the processes that send copy the hash into the
 // database (mail/route/keep.go). Where a Redis is not the one on which the hash was last
 // known to be complete, by its replication id, it gets what the database has.
+//
+// Each time that happens an epoch begins, one above the last that Redis and the database know
+// of. A process that a network has cut off beside an old master has a lower one than those
+// beside its successor, and does not overwrite what these have kept.
 
 // Stops returns everything that is stopped in all processes, by name, with its
 // note.
@@ -25,28 +29,32 @@ func (r *Redis) Stops(ctx context.Context) (map[string]string, error) {
 	return Ask(ctx, r, "read what is stopped", r.B().Hgetall().Key(stopsKey()).Build(), rueidis.RedisResult.AsStrMap)
 }
 
-// StopsHere is Stops, and reports whether they are complete on this Redis: since it is
-// the one that it is, StopAgain has added what the database has.
-func (r *Redis) StopsHere(ctx context.Context) (names map[string]string, complete bool, err error) {
+// StopsHere is Stops, with the epoch in which they are complete on this Redis: since it is
+// the one that it is, StopAgain has added what the database has. 0: it has not.
+func (r *Redis) StopsHere(ctx context.Context) (names map[string]string, epoch uint64, err error) {
 	const verb = "read what is stopped"
 	answer, err := r.callTexts(ctx, verb, "stops", []string{stopsKey(), stopsAtKey()}, nil)
 	if err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
 	if len(answer)%2 == 0 {
-		return nil, false, fmt.Errorf("%s: redis %s: %d texts are no answer of the script", verb, r.name, len(answer))
+		return nil, 0, fmt.Errorf("%s: redis %s: %d texts are no answer of the script", verb, r.name, len(answer))
 	}
 	names = make(map[string]string, len(answer)/2)
 	for i := 1; i < len(answer); i += 2 {
 		names[answer[i]] = answer[i+1]
 	}
-	return names, answer[0] == "1", nil
+	if epoch, err = strconv.ParseUint(answer[0], 10, 64); err != nil {
+		return nil, 0, fmt.Errorf("%s: redis %s: read their epoch: %w", verb, r.name, err)
+	}
+	return names, epoch, nil
 }
 
 // StopAgain stops what was stopped before this Redis became the one that it is, and notes
-// that all of it is there now. It works in a full Redis as well.
-func (r *Redis) StopAgain(ctx context.Context, names map[string]string) error {
-	var args []string
+// that all of it is there now, in an epoch above that of the database. It works in a full
+// Redis as well.
+func (r *Redis) StopAgain(ctx context.Context, names map[string]string, epoch uint64) error {
+	args := []string{strconv.FormatUint(epoch, 10)}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		args = append(args, name, names[name])
 	}

@@ -436,11 +436,12 @@ type SendRow struct {
 // StopStore keeps what mail is stopped, by the names of selectors, with notes. The stores
 // of package sqlstore are ones.
 type StopStore interface {
-	// KeptStops returns what was kept last; nil: nothing was.
-	KeptStops(ctx context.Context) (map[string]string, error)
+	// KeptStops returns what was kept last, and in which epoch of Redis; nil: nothing was.
+	KeptStops(ctx context.Context) (names map[string]string, epoch uint64, err error)
 
-	// KeepStops keeps these in the place of what was kept.
-	KeepStops(ctx context.Context, names map[string]string) error
+	// KeepStops keeps these in the place of what was kept. What was kept in a later epoch
+	// stays: ErrConflict.
+	KeepStops(ctx context.Context, names map[string]string, epoch uint64) error
 }
 
 // RouteDayStore knows how many mails a route attempted on a day.

@@ -15,54 +15,55 @@ const keepFor = 5 * time.Second
 
 // Kept has what was stopped, for a Redis that has not. mail.StopStore is one.
 type Kept interface {
-	KeptStops(ctx context.Context) (map[string]string, error)
-	KeepStops(ctx context.Context, names map[string]string) error
+	KeptStops(ctx context.Context) (names map[string]string, epoch uint64, err error)
+	KeepStops(ctx context.Context, names map[string]string, epoch uint64) error
 }
 
 // stopAgain has a Redis that is another one than before stop what the database has.
 func (r *Router) stopAgain(ctx context.Context) error {
-	names, err := r.kept.KeptStops(ctx)
+	names, epoch, err := r.kept.KeptStops(ctx)
 	if err != nil {
 		return err
 	}
-	return r.redis.StopAgain(ctx, names)
+	return r.redis.StopAgain(ctx, names, epoch)
 }
 
 // Keep brings what is stopped and what the database has of it together, once; Run calls
 // it again and again. A Redis that is another one than before gets what the database has,
 // and nothing that it has goes: what was resumed in the moment that a failover has taken
-// back is stopped once more. Else the database gets what Redis has.
+// back is stopped once more. Else the database gets what Redis has, unless it has that of a
+// Redis that took this one's place.
 func (r *Router) Keep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, keepFor)
 	defer cancel()
-	names, complete, err := r.redis.StopsHere(ctx)
+	names, epoch, err := r.redis.StopsHere(ctx)
 	switch {
 	case err != nil:
 		return err
-	case !complete:
-		r.copied = nil
+	case epoch == 0:
+		r.copiedAs = 0
 		return r.stopAgain(ctx)
-	case r.copied == nil:
-		if r.copied, err = r.kept.KeptStops(ctx); err != nil {
+	case r.copiedAs == 0:
+		if r.copied, r.copiedAs, err = r.kept.KeptStops(ctx); err != nil {
+			r.copiedAs = 0
 			return err
 		}
 	}
-	if maps.Equal(r.copied, names) {
-		r.copied = names // not nil any more
+	if r.copiedAs == epoch && maps.Equal(r.copied, names) {
 		return nil
 	}
-	if err := r.kept.KeepStops(ctx, names); err != nil {
+	if err := r.kept.KeepStops(ctx, names, epoch); err != nil {
 		return err
 	}
-	r.copied = names
+	r.copied, r.copiedAs = names, epoch
 	return nil
 }
 
 // readStops returns what is stopped. Until a Redis that is another one than before is
 // complete, what this process knew stays stopped.
 func (r *Router) readStops(ctx context.Context, before *stops) (names map[string]string, err error) {
-	names, complete, err := r.redis.StopsHere(ctx)
-	if err != nil || complete || r.kept == nil {
+	names, epoch, err := r.redis.StopsHere(ctx)
+	if err != nil || epoch > 0 || r.kept == nil {
 		return names, err
 	}
 	if before != nil {

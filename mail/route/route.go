@@ -21,8 +21,8 @@ import (
 type Redis interface {
 	Pace(ctx context.Context, route string, asks []flow.PaceAsk) ([]flow.PaceGrant, error)
 	Stops(ctx context.Context) (map[string]string, error)
-	StopsHere(ctx context.Context) (names map[string]string, complete bool, err error)
-	StopAgain(ctx context.Context, names map[string]string) error
+	StopsHere(ctx context.Context) (names map[string]string, epoch uint64, err error)
+	StopAgain(ctx context.Context, names map[string]string, epoch uint64) error
 }
 
 // Router says by which route mail goes.
@@ -54,6 +54,7 @@ type Router struct {
 	days      Days
 	kept      Kept
 	copied    map[string]string // what it is known to have; Keep's
+	copiedAs  uint64            // its epoch
 	clock     sluice.Clock
 	wake      chan struct{}
 

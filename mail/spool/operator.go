@@ -49,7 +49,7 @@ func (o *Operator) Stop(ctx context.Context, s mail.Selector, note string) error
 	most, beside := s.StopBound()
 	err := o.Redis.Stop(ctx, s.Name(), strings.TrimSpace(o.Clock.Now().UTC().Format(time.RFC3339)+" "+note), most, beside...)
 	if err == nil && o.Kept != nil {
-		o.keep(ctx)
+		err = o.keep(ctx)
 	}
 	return err
 }
@@ -59,14 +59,19 @@ const keepWithin = 2 * time.Second
 
 // keep writes what is stopped to the database, so that a failover of Redis a moment later
 // takes nothing back. Mail is stopped without the database too: where it is away,
-// processes that send write it when it is back.
-func (o *Operator) keep(ctx context.Context) {
+// processes that send write it when it is back. It fails only where another Redis has taken
+// the place of the one that this process reaches: what is stopped here goes with it.
+func (o *Operator) keep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, keepWithin)
 	defer cancel()
-	names, complete, err := o.Redis.StopsHere(ctx)
-	if err == nil && complete { // else they have to bring both together first
-		_ = o.Kept.KeepStops(ctx, names) // they do it again
+	names, epoch, err := o.Redis.StopsHere(ctx)
+	if err == nil && epoch > 0 { // else they have to bring both together first
+		err = o.Kept.KeepStops(ctx, names, epoch) // they do it again
 	}
+	if errors.Is(err, sluice.ErrConflict) {
+		return &sluice.Error{Code: sluice.CodeUnavailable, Index: -1, Message: "another redis has taken the place of the one that this process reaches, and does not know of it yet: stop it again in a moment"}
+	}
+	return nil
 }
 
 // Resume lets it go on, and reports whether it was stopped.

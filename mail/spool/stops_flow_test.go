@@ -1,6 +1,7 @@
 package spool_test
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -8,9 +9,11 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
+	"sluice/flow"
 	"sluice/mail"
 	"sluice/mail/route"
 	"sluice/mail/spool"
+	"sluice/test/servers"
 )
 
 // TestWhatIsStoppedOutlastsRedis: what operators have stopped stays so where Redis is
@@ -68,4 +71,58 @@ func TestWhatIsStoppedOutlastsRedis(t *testing.T) {
 			stopped(process(), "marketing")
 		})
 	}
+}
+
+// TestAnOldMasterKeepsNoStops: a process that was cut off beside an old master, whose place
+// another Redis has taken, does not overwrite what those beside that one have kept, also if
+// it starts there. An operator who stops mail by it hears that this does not hold.
+func TestAnOldMasterKeepsNoStops(t *testing.T) {
+	b := newBed(t)
+	o := b.open(nil, nil)
+	server, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), AppendFsync: "no"})
+	b.must(err)
+	t.Cleanup(func() { _ = server.Kill() })
+	old, err := flow.Dial(t.Context(), server.URL())
+	b.must(err)
+	t.Cleanup(old.Close)
+	process := func(redis *flow.Redis) *route.Router {
+		t.Helper()
+		r, err := route.New(route.Options{Mode: route.On, Sink: newWire(nil), Redis: redis, Kept: o.store, Clock: sluice.SystemClock{}})
+		b.must(err)
+		b.must(r.Look(b.Context()))
+		return r
+	}
+	kept := func(want ...string) {
+		t.Helper()
+		names, _, err := o.store.KeptStops(b.Context())
+		if got := slices.Sorted(maps.Keys(names)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("kept are %q, %v; want %q", got, err, want)
+		}
+	}
+	tag := mail.Selector{By: mail.SelectTag, Value: "spring"}
+	beside := &spool.Operator{Redis: old, Kept: o.store, Clock: sluice.SystemClock{}}
+	before := process(old)
+	b.must(beside.Stop(b.Context(), tag, ""))
+	b.must(before.Keep(b.Context()))
+	kept("tag:spring")
+
+	now := process(o.redis) // it has taken that one's place
+	b.must(now.Keep(b.Context()))
+	b.must((&spool.Operator{Redis: o.redis, Kept: o.store, Clock: sluice.SystemClock{}}).Stop(b.Context(), mail.Selector{By: mail.SelectClass, Value: "marketing"}, ""))
+	kept("marketing", "tag:spring")
+
+	if err := process(old).Keep(b.Context()); !errors.Is(err, sluice.ErrConflict) {
+		t.Errorf("a process that starts beside the old master keeps what that says: %v", err)
+	}
+	if was, err := beside.Resume(b.Context(), tag); err != nil || !was {
+		t.Errorf("resumed: %v, %v", was, err)
+	}
+	if err := before.Keep(b.Context()); !errors.Is(err, sluice.ErrConflict) {
+		t.Errorf("a process beside the old master keeps what that says: %v", err)
+	}
+	refused, is := errors.AsType[*sluice.Error](beside.Stop(b.Context(), tag, ""))
+	if !is || refused.Code != sluice.CodeUnavailable {
+		t.Errorf("mail that was stopped by the old master alone is said to be stopped: %v", refused)
+	}
+	kept("marketing", "tag:spring")
 }

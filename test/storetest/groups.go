@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -64,13 +65,22 @@ func testGroups(t *testing.T, f *fixture) {
 // testStops: what is stopped is kept as it was kept last.
 func testStops(t *testing.T, f *fixture) {
 	s := f.store.(mail.StopStore)
-	for _, want := range []map[string]string{nil, {"all": "", "tag:ä\"%": "2026-01-02T03:04:05Z ä\n"}, {"marketing": "x"}, {}} {
+	for epoch, want := range []map[string]string{nil, {"all": "", "tag:ä\"%": "2026-01-02T03:04:05Z ä\n"}, {"marketing": "x"}, {}} {
 		if want != nil {
-			must(t, s.KeepStops(f.ctx, want))
-			must(t, s.KeepStops(f.ctx, want))
+			must(t, s.KeepStops(f.ctx, want, uint64(epoch)))
+			must(t, s.KeepStops(f.ctx, want, uint64(epoch)))
 		}
-		if got, err := s.KeptStops(f.ctx); err != nil || !maps.Equal(got, want) {
-			t.Errorf("%v, %v; want %v", got, err, want)
+		if got, of, err := s.KeptStops(f.ctx); err != nil || !maps.Equal(got, want) || of != uint64(epoch) {
+			t.Errorf("%v, %d, %v; want %v, %d", got, of, err, want, epoch)
+		}
+		if want == nil {
+			continue
+		}
+		if err := s.KeepStops(f.ctx, map[string]string{"of an old master": ""}, uint64(epoch-1)); !errors.Is(err, sluice.ErrConflict) {
+			t.Errorf("an earlier epoch is kept: %v", err)
+		}
+		if got, _, err := s.KeptStops(f.ctx); err != nil || !maps.Equal(got, want) {
+			t.Errorf("an earlier epoch has overwritten it: %v, %v", got, err)
 		}
 	}
 }
@@ -78,7 +88,7 @@ func testStops(t *testing.T, f *fixture) {
 // fillGroups fills the tables of groups, links and stops.
 func (f *fixture) fillGroups(t *testing.T) {
 	t.Helper()
-	must(t, f.store.(mail.StopStore).KeepStops(f.ctx, map[string]string{"tag:ä": "2026-01-02T03:04:05Z ä"}))
+	must(t, f.store.(mail.StopStore).KeepStops(f.ctx, map[string]string{"tag:ä": "2026-01-02T03:04:05Z ä"}, 1))
 	must(t, linksOf(t, f).PutLinks(f.ctx, map[string]string{"hash": "https://shop.example/ä"}))
 	must(t, groupsOf(t, f).PutGroup(f.ctx, store.Group{ID: "filled ä", Name: "Filled", Description: "ä", Public: true, Order: 7, CreatedMillis: 1_760_000_000_001, UpdatedMillis: 1_760_000_000_002}))
 }
