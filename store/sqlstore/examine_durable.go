@@ -159,11 +159,12 @@ func TransportOf(url string) (Transport, error) {
 }
 
 func postgresTransport(url string) (Transport, error) {
-	cfg, err := postgresConfig(url)
+	servers, err := postgresServersOf(url)
 	if err != nil {
 		return Transport{}, err
 	}
-	t := Transport{Where: wherePostgres(cfg), Password: cfg.Password != ""}
+	cfg := servers.cfg
+	t := Transport{Where: servers.where(), Password: cfg.Password != ""}
 	if !strings.HasPrefix(cfg.Host, "/") {
 		t.Hosts = append(t.Hosts, cfg.Host)
 	}

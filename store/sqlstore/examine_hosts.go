@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,8 +15,6 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"sluice/lib/doctor"
@@ -114,7 +111,7 @@ func askHosts(ctx context.Context, e *doctor.Examination, names []string, ask fu
 
 // mysqlHostsOf looks at each host, if there are several.
 func mysqlHostsOf(ctx context.Context, e *doctor.Examination, connector driver.Connector) {
-	if h, several := connector.(*mysqlHosts); several {
+	if h, several := connector.(*hosts); several {
 		askHosts(ctx, e, h.names, func(ctx context.Context, n int, is *hostState) error { return is.askMySQL(ctx, h.all[n]) })
 	}
 }
@@ -215,22 +212,13 @@ func firstRow(ctx context.Context, conn *sql.Conn, statement string) (map[string
 }
 
 // postgresHostsOf looks at each host, if there are several.
-func postgresHostsOf(ctx context.Context, e *doctor.Examination, cfg *pgx.ConnConfig) {
-	address := func(f *pgconn.FallbackConfig) string { return net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))) }
-	var names []string
-	ways := make(map[string][]*pgconn.FallbackConfig) // with TLS and without
-	for _, f := range append([]*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port, TLSConfig: cfg.TLSConfig}}, cfg.Fallbacks...) {
-		if !slices.Contains(names, address(f)) {
-			names = append(names, address(f))
-		}
-		ways[address(f)] = append(ways[address(f)], f)
-	}
-	if len(names) < 2 {
+func postgresHostsOf(ctx context.Context, e *doctor.Examination, servers *postgresServers) {
+	if len(servers.names) < 2 {
 		return
 	}
-	askHosts(ctx, e, names, func(ctx context.Context, n int, is *hostState) error {
-		one, of := cfg.Copy(), ways[names[n]]
-		one.Host, one.Port, one.TLSConfig, one.Fallbacks, one.ValidateConnect = of[0].Host, of[0].Port, of[0].TLSConfig, of[1:], nil
+	askHosts(ctx, e, servers.names, func(ctx context.Context, n int, is *hostState) error {
+		one := servers.each[n].Copy()
+		one.ValidateConnect = nil
 		db := stdlib.OpenDB(*one)
 		defer db.Close()
 		is.why = "it receives nothing from one"

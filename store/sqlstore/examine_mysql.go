@@ -41,7 +41,7 @@ type mysqlServer struct {
 
 func (x *Examiner) mysql(ctx context.Context, e *doctor.Examination, rest string) {
 	d := &mysqlDialect{}
-	cfg, connector, err := connectMySQL(rest)
+	cfg, connector, _, err := connectMySQL(rest)
 	if err != nil {
 		e.Where = "database"
 		e.Fail(doctor.CheckDatabaseReachable, urlForms, "%s", err)

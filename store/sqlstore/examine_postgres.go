@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"sluice/lib/doctor"
 )
@@ -21,16 +20,17 @@ var postgresChecks = []doctor.Check{
 }
 
 func (x *Examiner) postgres(ctx context.Context, e *doctor.Examination) {
-	cfg, err := postgresConfig(x.URL)
+	servers, err := postgresServersOf(x.URL)
 	if err != nil {
 		e.Where = "database"
 		e.Fail(doctor.CheckDatabaseReachable, urlForms, "%s", err)
 		return
 	}
 	d := &postgresDialect{}
-	e.Where = wherePostgres(cfg)
-	postgresHostsOf(ctx, e, cfg)
-	db := stdlib.OpenDB(*cfg)
+	cfg := servers.cfg
+	e.Where = servers.where()
+	postgresHostsOf(ctx, e, servers)
+	db := sql.OpenDB(servers.connector())
 	defer db.Close()
 	conn, err := db.Conn(ctx)
 	var number int
@@ -65,7 +65,7 @@ func (x *Examiner) postgres(ctx context.Context, e *doctor.Examination) {
 	if x.Brief {
 		return
 	}
-	s := newStore(d, Options{ReadOnly: true, ReadConns: 2, Clock: x.Clock}, e.Where, db, stdlib.OpenDB(*cfg))
+	s := newStore(d, Options{ReadOnly: true, ReadConns: 2, Clock: x.Clock}, e.Where, db, sql.OpenDB(servers.connector()))
 	defer s.writes.Close()
 	complete := x.schema(ctx, e, s)
 	x.postgresRights(e, complete, schema, mayCreate, owner, d.temp)

@@ -35,15 +35,22 @@ func LimitByWait(s *Store) {
 // each connection.
 func SeveralHosts(t *testing.T, url string) driver.Connector {
 	t.Helper()
-	_, rest, err := splitURL(url)
+	scheme, rest, err := splitURL(url)
 	var connector driver.Connector
-	if err == nil {
-		_, connector, err = connectMySQL(rest)
+	switch {
+	case err != nil:
+	case scheme == "postgres":
+		var servers *postgresServers
+		if servers, err = postgresServersOf(url); err == nil {
+			connector = servers.connector()
+		}
+	default:
+		_, connector, _, err = connectMySQL(rest)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	connector.(*mysqlHosts).every = 0
+	connector.(*hosts).every = 0
 	return connector
 }
 

@@ -1,9 +1,10 @@
 package sqlstore_test
 
 import (
+	"database/sql/driver"
+	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"sluice/store/sqlstore"
 	"sluice/test/proxy"
@@ -42,27 +43,44 @@ func TestSeveralHosts(t *testing.T) {
 	}
 }
 
-// A primary that was replaced is not come back to: it may lack what was written since.
+// A primary that was replaced is not come back to: it may lack what was written since. A
+// connection to it that was idle is used no more.
 func TestReplacedPrimary(t *testing.T) {
 	t.Parallel()
-	name := newDatabase(t)
-	first, err := proxy.New("tcp", mariadb.Addr())
-	must(t, err)
-	t.Cleanup(func() { _ = first.Close() })
-	connector := sqlstore.SeveralHosts(t, strings.Replace(mariadb.URL(name), "@", "@"+first.Addr()+",", 1))
-	for _, step := range []struct {
-		refuse bool
-		want   int
-	}{{false, 1}, {true, 0}, {false, 0}} {
-		first.Refuse(step.refuse)
-		conn, err := connector.Connect(t.Context())
-		must(t, err)
-		if got := first.Connections(); got != step.want {
-			t.Errorf("refused %v: there are %d connections to the first host, want %d", step.refuse, got, step.want)
-		}
-		must(t, conn.Close())
-		for first.Cut() > 0 {
-			<-time.After(time.Millisecond)
-		}
+	for name, of := range map[string]struct{ url, addr string }{
+		"mysql": {mariadb.URL(newDatabase(t)), mariadb.Addr()}, "postgres": {postgres.URL(newPostgresDatabase(t)), postgres.Addr()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, err := proxy.New("tcp", of.addr)
+			must(t, err)
+			t.Cleanup(func() { _ = first.Close() })
+			connector := sqlstore.SeveralHosts(t, strings.Replace(of.url, "@", "@"+first.Addr()+",", 1))
+			connect := func() driver.Conn {
+				t.Helper()
+				conn, err := connector.Connect(t.Context())
+				must(t, err)
+				t.Cleanup(func() { _ = conn.Close() })
+				return conn
+			}
+			usable := func(conn driver.Conn) error { return conn.(driver.SessionResetter).ResetSession(t.Context()) }
+			before := connect()
+			if err := usable(before); err != nil || first.Connections() != 1 {
+				t.Fatalf("there are %d connections to the first host, want 1 (%v)", first.Connections(), err)
+			}
+			first.Refuse(true)
+			other := connect()
+			first.Refuse(false)
+			after := connect()
+			if got := first.Connections(); got != 1 {
+				t.Errorf("there are %d connections to the first host, want that of before alone", got)
+			}
+			if err := errors.Join(usable(other), usable(after)); err != nil {
+				t.Error(err)
+			}
+			if err := usable(before); !errors.Is(err, driver.ErrBadConn) {
+				t.Errorf("a connection to the first host is still used: %v", err)
+			}
+		})
 	}
 }

@@ -56,14 +56,14 @@ const silenceTimeout = 5 * time.Minute
 const readCommitted = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
 func openMySQL(ctx context.Context, rest string, options Options) (*Store, error) {
-	cfg, connector, err := connectMySQL(rest)
+	cfg, connector, found, err := connectMySQL(rest)
 	if err != nil {
 		return nil, err
 	}
 	where := whereMySQL(cfg)
 	patient := cfg.Clone()
 	patient.ReadTimeout = 0
-	slow, err := mysqlConnector(patient)
+	slow, err := mysqlConnector(patient, found)
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", where, err)
 	}
@@ -79,8 +79,8 @@ func openMySQL(ctx context.Context, rest string, options Options) (*Store, error
 	mysql.RegisterReaderHandler(d.reader, func() io.Reader { return &feedReader{d.feed} })
 	s := newStore(d, options, where, reads, writes)
 	s.setSmall(sql.OpenDB(writing))
-	if hosts, several := connector.(*mysqlHosts); several {
-		s.moves = hosts.moves.Load
+	if _, several := connector.(*hosts); several {
+		s.moves = found.moves.Load
 		reads.SetConnMaxLifetime(severalHostsLifetime)
 		s.small.SetConnMaxLifetime(severalHostsLifetime)
 	}
@@ -88,11 +88,12 @@ func openMySQL(ctx context.Context, rest string, options Options) (*Store, error
 	return s, nil
 }
 
-// connectMySQL returns how connections to a database are made.
-func connectMySQL(rest string) (*mysql.Config, driver.Connector, error) {
+// connectMySQL returns how connections to a database are made, and which of several
+// servers they found.
+func connectMySQL(rest string) (*mysql.Config, driver.Connector, *foundHost, error) {
 	cfg, err := mysqlConfig(rest)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	cfg.Logger, cfg.InterpolateParams, cfg.ParseTime, cfg.Loc = &mysql.NopLogger{}, true, true, time.UTC
 	cfg.MultiStatements, cfg.ClientFoundRows, cfg.AllowAllFiles = false, false, false
@@ -110,20 +111,21 @@ func connectMySQL(rest string) (*mysql.Config, driver.Connector, error) {
 		cfg.WriteTimeout = silenceTimeout
 	}
 	cfg.RejectReadOnly = true
-	connector, err := mysqlConnector(cfg)
+	found := &foundHost{every: hostsLookEvery}
+	connector, err := mysqlConnector(cfg, found)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open database %s: %w", whereMySQL(cfg), err)
+		return nil, nil, nil, fmt.Errorf("open database %s: %w", whereMySQL(cfg), err)
 	}
-	return cfg, connector, nil
+	return cfg, connector, found, nil
 }
 
 // mysqlConnector returns what connects to the server, or the servers, of a URL.
-func mysqlConnector(cfg *mysql.Config) (driver.Connector, error) {
+func mysqlConnector(cfg *mysql.Config, found *foundHost) (driver.Connector, error) {
 	if cfg.Net != "tcp" || !strings.Contains(cfg.Addr, ",") {
 		c, err := mysql.NewConnector(cfg)
 		return &mysqlHost{c}, err
 	}
-	h := &mysqlHosts{names: strings.Split(cfg.Addr, ","), every: hostsLookEvery}
+	h := &hosts{foundHost: found, names: strings.Split(cfg.Addr, ","), judge: found.judgeMySQL}
 	for _, address := range h.names {
 		one := cfg.Clone()
 		one.Addr = address

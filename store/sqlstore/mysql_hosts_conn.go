@@ -29,7 +29,7 @@ type mysqlConn interface {
 // writes then has been replaced by none.
 type hostConn struct {
 	mysqlConn
-	hosts  *mysqlHosts
+	found  *foundHost
 	number int32
 }
 
@@ -50,5 +50,5 @@ func (c *hostConn) ResetSession(ctx context.Context) error {
 
 // IsValid implements driver.Validator: it is asked before a connection goes back to its pool.
 func (c *hostConn) IsValid() bool {
-	return c.hosts.last.Load() == c.number && c.mysqlConn.IsValid()
+	return c.found.last.Load() == c.number && c.mysqlConn.IsValid()
 }

@@ -51,18 +51,18 @@ const (
 )
 
 func openPostgres(ctx context.Context, address string, options Options) (*Store, error) {
-	cfg, err := postgresConfig(address)
+	servers, err := postgresServersOf(address)
 	if err != nil {
 		return nil, err
 	}
-	where := wherePostgres(cfg)
+	where := servers.where()
 	// Half of the session limit: one waits for the other's lock, and ends it.
 	seconds := max(1, int(options.SessionTimeout/time.Second)/2)
 	d := &postgresDialect{copies: map[string]bool{}, lock: time.Duration(seconds) * time.Second}
 	// A connection that was lost while idle is found before it is used: the
 	// driver would not try the query again. Reads are few.
 	always := func(context.Context, stdlib.ShouldPingParams) bool { return true }
-	reads := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(setUpPostgres), stdlib.OptionShouldPing(always))
+	reads := sql.OpenDB(servers.connector(stdlib.OptionAfterConnect(setUpPostgres), stdlib.OptionShouldPing(always)))
 	if err := d.look(ctx, reads, options.ReadOnly); err != nil {
 		_ = reads.Close()
 		return nil, fmt.Errorf("open database %s: %w", where, err)
@@ -78,14 +78,12 @@ func openPostgres(ctx context.Context, address string, options Options) (*Store,
 		}
 		return nil
 	})
-	s := newStore(d, options, where, reads, stdlib.OpenDB(*cfg, writing))
-	s.setSmall(stdlib.OpenDB(*cfg, writing, stdlib.OptionShouldPing(always)))
+	s := newStore(d, options, where, reads, sql.OpenDB(servers.connector(writing)))
+	s.setSmall(sql.OpenDB(servers.connector(writing, stdlib.OptionShouldPing(always))))
+	if servers.found != nil {
+		s.moves = servers.found.moves.Load
+	}
 	return s, nil
-}
-
-// wherePostgres is what messages call a database.
-func wherePostgres(cfg *pgx.ConnConfig) string {
-	return fmt.Sprintf("%s at %s:%d", cfg.Database, cfg.Host, cfg.Port)
 }
 
 // setUpPostgres makes times UTC and read as they are written here, whatever
