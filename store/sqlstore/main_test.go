@@ -179,9 +179,20 @@ func TestMariaDBInsert(t *testing.T) {
 	storetest.RunBulk(t, func(t *testing.T) storetest.Env { return mariadbEnv(t, sqlstore.ForbidInfile) })
 }
 
+// Its databases are copies, as those of TestPostgres are.
 func TestSQLite(t *testing.T) {
+	made := filepath.Join(t.TempDir(), "made.db")
+	s, err := sqlstore.Open(t.Context(), "sqlite:"+made, sqlstore.Options{})
+	must(t, err)
+	must(t, s.Migrate(t.Context()))
+	must(t, s.Close())
+	ready, err := os.ReadFile(made)
+	must(t, err)
 	storetest.Run(t, func(t *testing.T) storetest.Env {
 		file := filepath.Join(t.TempDir(), "name with ? and % and #.db")
+		if !strings.Contains(t.Name(), "/Migrate") {
+			must(t, os.WriteFile(file, ready, 0o600))
+		}
 		db := bypass(t, "sqlite", "file:"+strings.NewReplacer("?", "%3f", "%", "%25", "#", "%23", " ", "%20").Replace(file)+"?_pragma=busy_timeout(5000)")
 		return storetest.Env{
 			ReadableEvents: "events_readable",
