@@ -56,7 +56,7 @@ RACE_BUT := -gcflags=modernc.org/sqlite/lib=-race=false
 
 # The packages whose tests take longest, which begin first: none of them runs alone
 # at the end.
-LONGEST := ./cmd/sluice ./ingest ./mail/spool ./store/sqlstore ./journey/run ./engine ./flow ./api
+LONGEST := ./cmd/sluice ./store/sqlstore ./ingest ./mail/spool ./journey/run ./engine ./flow ./api
 
 # The crash suite runs without the race detector: it starts the built program
 # again and again, and a detector in the test would only watch the test. It runs
