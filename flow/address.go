@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"sluice/lib/dialer"
 )
 
 const (
@@ -16,6 +18,19 @@ const (
 	// servers are masters now. A promotion that it was not told of, or that it
 	// missed, is noticed by it.
 	lookAgainEvery = time.Second
+
+	// How soon a server is given up whose machine has vanished without a word, and a
+	// sentinel. The sentinels of other machines need some seconds to promote a replica, and
+	// clients that ask the one that has vanished are to know of it by then.
+	serverGoneAfter   = 5 * time.Second
+	sentinelGoneAfter = 3 * time.Second
+
+	// dialWithin bounds an attempt to connect.
+	dialWithin = 5 * time.Second
+
+	// pingEvery is how often a connection on which nothing comes is asked whether its
+	// server is there.
+	pingEvery = time.Second
 
 	// maxRedirects bounds how often one command follows MOVED and ASK at once.
 	maxRedirects = 8
@@ -49,7 +64,8 @@ func clientOption(rawURL string) (rueidis.ClientOption, error) {
 	option.ReadBufferEachConn = connBufferBytes
 	option.WriteBufferEachConn = connBufferBytes
 	option.RingScaleEachConn = 8
-	option.Dialer = net.Dialer{Timeout: 5 * time.Second, KeepAlive: time.Second}
+	option.Dialer = dialer.New(dialWithin, serverGoneAfter)
+	option.Dialer.KeepAlive = pingEvery
 	option.ClientName = "sluice"
 	option.ClusterOption = rueidis.ClusterOption{ShardsRefreshInterval: lookAgainEvery, MaxMovedRedirections: maxRedirects}
 	if option.TLSConfig != nil {
@@ -59,8 +75,9 @@ func clientOption(rawURL string) (rueidis.ClientOption, error) {
 		u, _ := url.Parse(plain) // it was read above
 		option.Sentinel = rueidis.SentinelOption{
 			MasterSet: set, Username: u.Query().Get("sentinel_user"), Password: u.Query().Get("sentinel_password"),
-			Dialer: option.Dialer, TLSConfig: option.TLSConfig, ClientName: option.ClientName, TopologyRefreshInterval: lookAgainEvery,
+			Dialer: dialer.New(dialWithin, sentinelGoneAfter), TLSConfig: option.TLSConfig, ClientName: option.ClientName, TopologyRefreshInterval: lookAgainEvery,
 		}
+		option.Sentinel.Dialer.KeepAlive = pingEvery
 	}
 	return option, nil
 }

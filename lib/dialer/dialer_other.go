@@ -1,9 +1,12 @@
 //go:build !linux
 
-package sqlstore
+package dialer
 
-import "syscall"
+import (
+	"syscall"
+	"time"
+)
 
 // boundSilence has no such bound here: what is sent waits as long as the system has it.
 // Where nothing is on its way, probes find that a server is gone.
-func boundSilence(string, string, syscall.RawConn) error { return nil }
+func boundSilence(syscall.RawConn, time.Duration) error { return nil }
