@@ -117,6 +117,16 @@ async function unreached(browser, page, path, width, tries = 3) {
     await ask(page, "POST", "/v1/sending/resume", { by: "all" });
     await page.getByRole("button", { name: "Stop marketing mail" }).waitFor();
   });
+  await step("a question that somebody else has answered meanwhile", async () => {
+    for (const [asked, other] of [["Stop", "pause"], ["Resume", "resume"]]) {
+      await page.getByRole("button", { name: `${asked} marketing mail` }).click();
+      const dialog = page.getByRole("alertdialog");
+      await dialog.waitFor();
+      await ask(page, "POST", `/v1/sending/${other}`, { by: "class", value: "marketing" });
+      await dialog.waitFor({ state: "detached" }); // it would ask the opposite, and do it
+    }
+    await page.getByRole("button", { name: "Stop marketing mail" }).waitFor();
+  });
   await step("find a person", async () => {
     await page.getByRole("link", { name: "People" }).click();
     await page.getByLabel("Id or address").fill("EVE@ex");

@@ -89,11 +89,11 @@ function Brake({ stopped }: { stopped: boolean }) {
     await client.invalidateQueries({ queryKey: ["sending"] });
   };
   return stopped ? (
-    <Confirm danger={false} title="Resume marketing mail?" action="Resume marketing mail" act={() => act("resume")} trigger={<Button kind="primary">Resume marketing mail</Button>}>
+    <Confirm key="resume" danger={false} title="Resume marketing mail?" action="Resume marketing mail" act={() => act("resume")} trigger={<Button kind="primary">Resume marketing mail</Button>}>
       What waited leaves at once, as fast as the routes take it.
     </Confirm>
   ) : (
-    <Confirm title="Stop all marketing mail?" action="Stop marketing mail" act={() => act("pause")} trigger={<Button>Stop marketing mail</Button>}>
+    <Confirm key="stop" title="Stop all marketing mail?" action="Stop marketing mail" act={() => act("pause")} trigger={<Button>Stop marketing mail</Button>}>
       Within a second no process sends marketing mail any more. It waits, and nothing is lost. Transactional mail goes on.
     </Confirm>
   );

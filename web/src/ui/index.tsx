@@ -258,7 +258,7 @@ export function Table<T>({ label, columns, rows, empty, keyOf }: { label: string
   );
 }
 
-/** Confirm asks before something that cannot simply be undone; what it does may fail. */
+/** Confirm asks before something that cannot simply be undone; what it does may fail. Where one question takes the place of another, each has a key: they would be one dialog, whose button does the other thing from then on. */
 export function Confirm({ trigger, title, children, action, danger = true, act }: { trigger: ReactNode; title: string; children: ReactNode; action: string; danger?: boolean; act: () => Promise<unknown> }) {
   const [open, setOpen] = useState(false);
   const [busy, setBusy] = useState(false);
