@@ -316,6 +316,41 @@ const tryAgain = (at) => at.evaluate(() => [...document.querySelectorAll("button
     await asks.waitFor({ state: "detached" });
     forgive(/status of (400|503)/);
   });
+  await step("a dialog that is left while its call is under way", async () => {
+    const held = async (path, act) => { // the answer comes when the dialog was left
+      let release;
+      const waited = new Promise((done) => { release = done; });
+      await page.route(path, async (r) => { await waited; await act(r); });
+      return async () => { release(); };
+    };
+    await page.goto(url);
+    let answer = await held(/\/v1\/sending\/pause/, (r) => r.fulfill({ status: 503, json: { error: { code: "unavailable", message: "Redis does not answer" } } }));
+    await page.getByRole("button", { name: "Stop marketing mail" }).click();
+    const asks = page.getByRole("alertdialog");
+    await asks.getByRole("button", { name: "Stop marketing mail" }).click();
+    await page.keyboard.press("Escape");
+    await asks.waitFor({ state: "detached" });
+    await answer();
+    await asks.getByRole("alert").getByText("Redis does not answer").waitFor();
+    await page.keyboard.press("Escape");
+    await asks.waitFor({ state: "detached" });
+    await page.unroute(/\/v1\/sending\/pause/);
+    await page.goto(`${url}/settings/keys`);
+    answer = await held(/\/v1\/keys/, (r) => r.continue());
+    await page.getByRole("button", { name: "Make a key" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "Make it" }).click();
+    await page.keyboard.press("Escape");
+    await dialog.getByRole("button", { name: "Cancel" }).click({ force: true }); // it is disabled
+    await answer();
+    await dialog.getByText("This key is not shown again").waitFor();
+    await page.mouse.click(5, 5); // beside the dialog
+    await dialog.getByText("slk_").waitFor();
+    await page.unroute(/\/v1\/keys/);
+    await dialog.getByRole("button", { name: "Done" }).click();
+    await dialog.waitFor({ state: "detached" });
+    forgive(/status of 503/);
+  });
   await step("the menu of a phone by the keyboard", async () => {
     const at = await as(browser, page, 390);
     await at.goto(url);

@@ -258,7 +258,7 @@ export function Table<T>({ label, columns, rows, empty, keyOf }: { label: string
   );
 }
 
-/** Confirm asks before something that cannot simply be undone; what it does may fail. Where one question takes the place of another, each has a key: they would be one dialog, whose button does the other thing from then on. */
+/** Confirm asks before something that cannot simply be undone; what it does may fail. Closing it does not stop what was begun: an error opens it again. Where one question takes the place of another, each has a key: they would be one dialog, whose button does the other thing from then on. */
 export function Confirm({ trigger, title, children, action, danger = true, act }: { trigger: ReactNode; title: string; children: ReactNode; action: string; danger?: boolean; act: () => Promise<unknown> }) {
   const [open, setOpen] = useState(false);
   const [busy, setBusy] = useState(false);
@@ -271,6 +271,7 @@ export function Confirm({ trigger, title, children, action, danger = true, act }
       setOpen(false);
     } catch (e) {
       setError(e);
+      setOpen(true);
     } finally {
       setBusy(false);
     }
@@ -295,18 +296,18 @@ export function Confirm({ trigger, title, children, action, danger = true, act }
   );
 }
 
-/** FormDialog has a form; `submit` gets its values, and the dialog closes when it is done. */
+/** FormDialog has a form; `submit` gets its values, and the dialog closes when it is done, and not before: its answer, which may be a secret that is shown once, would be lost. */
 export function FormDialog({ trigger, title, action, children, submit }: { trigger: ReactNode; title: string; action: string; children: ReactNode; submit: (values: Record<string, string>) => Promise<ReactNode | void> }) {
   const [open, setOpen] = useState(false);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
   const [done, setDone] = useState<ReactNode>();
   return (
-    <RadixDialog.Root open={open} onOpenChange={(o) => { setOpen(o); setError(undefined); setDone(undefined); }}>
+    <RadixDialog.Root open={open} onOpenChange={(o) => { if (busy) return; setOpen(o); setError(undefined); setDone(undefined); }}>
       <RadixDialog.Trigger asChild>{trigger}</RadixDialog.Trigger>
       <RadixDialog.Portal>
         <RadixDialog.Overlay className="veil" />
-        <RadixDialog.Content className="dialog" aria-describedby={undefined}>
+        <RadixDialog.Content className="dialog" aria-describedby={undefined} onInteractOutside={(e) => { if (done) e.preventDefault(); }}>
           <RadixDialog.Title asChild><h2>{title}</h2></RadixDialog.Title>
           {done ? (
             <>{done}<div className="dialog-foot"><RadixDialog.Close asChild><Button kind="primary">Done</Button></RadixDialog.Close></div></>
@@ -322,7 +323,7 @@ export function FormDialog({ trigger, title, action, children, submit }: { trigg
               {error !== undefined && <Problem error={error} />}
               {busy && <Slow />}
               <div className="dialog-foot">
-                <RadixDialog.Close asChild><Button>Cancel</Button></RadixDialog.Close>
+                <RadixDialog.Close asChild><Button busy={busy}>Cancel</Button></RadixDialog.Close>
                 <Button kind="primary" type="submit" busy={busy}>{action}</Button>
               </div>
             </form>
