@@ -253,6 +253,20 @@ const tryAgain = (at) => at.evaluate(() => [...document.querySelectorAll("button
     await heading(at, "Suppressions");
     await at.context().close();
   });
+  await step("a list that changes while a form in it is filled in", async () => {
+    const at = await as(browser, page);
+    await at.clock.install();
+    await at.goto(`${url}/settings/accounts`);
+    await at.getByRole("row", { name: "vic@example.com" }).getByRole("button", { name: "Change" }).click();
+    const dialog = at.getByRole("dialog");
+    await dialog.getByLabel("New password").fill("a long new password");
+    assert.equal((await ask(page, "POST", "/v1/accounts", { name: "new@example.com", role: "viewer", password })).status, 201);
+    await at.clock.fastForward(6_000); // more than a list may be old
+    await at.evaluate(() => window.dispatchEvent(new Event("visibilitychange"))); // its tab is looked at again
+    await at.getByText("new@example.com").waitFor({ state: "attached" });
+    assert.equal(await dialog.getByLabel("New password").inputValue(), "a long new password", "what was written is gone");
+    await at.context().close();
+  });
   await step("a search that is gone back to", async () => {
     for (const [path, label, name] of [["/people", "Id or address", "q"], ["/messages", "To the address", "to"], ["/mailbox", "To the address", "to"], ["/suppressions", "Address or domain", "entry"]]) {
       await page.goto(url + path);

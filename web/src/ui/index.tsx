@@ -177,7 +177,7 @@ const virtualHeight = 37; // pixels of a row: --row and its line; in a long list
 
 const classOf = <T,>(meta: Column<T>["meta"]) => [meta?.num ? "num" : "", meta?.hideSmall ? "hide-s" : "", meta?.wide ? "wide" : ""].join(" ").trim() || undefined;
 
-/** cellOf is what a column shows of a row. The table's own cells would be an object with all of its features and a component each: most of what a row that comes in costs. */
+/** cellOf is what a column shows of a row. The table's own cells would be an object with all of its features and a component each: most of what a row that comes in costs. That component would be another one each time that a page makes its columns, and a dialog in it would be gone with what was written there. */
 function cellOf<T>(column: Column<T>, row: Row<T>): ReactNode {
   const getValue = () => row.getValue(nameOf(column));
   return typeof column.cell === "function" ? column.cell({ row, getValue } as CellContext<T, unknown>) : String(getValue() ?? "");
