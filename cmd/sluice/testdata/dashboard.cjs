@@ -159,7 +159,13 @@ async function unreached(browser, page, path, width, tries = 3) {
     await page.getByLabel("Address, or a domain").fill("mallory@example.com");
     await page.getByRole("button", { name: "Suppress", exact: true }).click();
     await page.getByRole("cell", { name: "mallory@example.com" }).waitFor();
-    await page.getByRole("button", { name: "Remove" }).click();
+    assert.equal((await ask(page, "POST", "/v1/suppressions", { suppressions: [{ entry: "mallory@example.com", scope: "all", app_id: "shop" }] })).status, 200);
+    await page.getByRole("row", { name: "mallory@example.com" }).getByRole("button", { name: "Remove" }).click();
+    await page.getByRole("alertdialog").getByText("manual, all mail. This alone is removed").waitFor();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Remove" }).click();
+    const left = page.getByRole("row", { name: /mallory@example\.com manual all mail shop/ });
+    await left.getByRole("button", { name: "Remove" }).click(); // that of the app is still there
+    await page.getByRole("alertdialog").getByText("all mail of the app shop").waitFor();
     await page.getByRole("alertdialog").getByRole("button", { name: "Remove" }).click();
     await page.getByText("Nobody is suppressed").waitFor();
   });

@@ -7,6 +7,11 @@ import { Badge, Button, Confirm, Empty, Field, FormDialog, Loaded, More, Panel, 
 
 type Row = Schema<"Suppression">;
 
+const scopeOf = (s: Row) => (s.scope === "all" ? "all mail" : "marketing");
+
+/** held is which mail a suppression holds back. */
+const held = (s: Row) => `${scopeOf(s)}${s.app_id ? ` of the app ${shortened(s.app_id)}` : ""}`;
+
 export function Suppressions() {
   const entry = new URLSearchParams(useSearch()).get("entry") ?? "";
   const [, go] = useLocation();
@@ -23,7 +28,7 @@ export function Suppressions() {
   const columns: Column<Row>[] = [
     { header: "Entry", accessorKey: "entry", meta: { wide: true }, cell: (c) => <Text of={c.row.original.entry} /> },
     { header: "Reason", accessorKey: "reason", cell: (c) => (c.row.original.removed ? <Badge>removed</Badge> : <Badge tone="warn">{words(c.row.original.reason)}</Badge>) },
-    { header: "Holds back", accessorKey: "scope", meta: { hideSmall: true }, cell: (c) => (c.row.original.scope === "all" ? "all mail" : "marketing") },
+    { header: "Holds back", accessorKey: "scope", meta: { hideSmall: true }, cell: (c) => scopeOf(c.row.original) },
     { header: "App", accessorKey: "app_id", meta: { hideSmall: true }, cell: (c) => (c.row.original.app_id ? <Text of={c.row.original.app_id} /> : <span className="muted">all</span>) },
     { header: "From", accessorKey: "source", meta: { hideSmall: true }, cell: (c) => <div className="clip short muted" title={shortened(c.row.original.source)}><Text of={c.row.original.source} /></div> },
     { header: "Since", accessorKey: "time", meta: { num: true, hideSmall: true }, cell: (c) => <span className="nowrap muted">{when(c.row.original.time)}</span> },
@@ -32,8 +37,8 @@ export function Suppressions() {
     header: () => <span className="sr">Actions</span>, id: "actions", enableSorting: false, meta: { num: true },
     cell: (c) => !c.row.original.removed && (
       <Confirm title={`Mail ${shortened(c.row.original.entry)} again?`} action="Remove" trigger={<Button className="small">Remove</Button>}
-        act={async () => { await call("post", "/v1/suppressions/remove", { body: { entries: [c.row.original.entry], reason: c.row.original.reason } }); await again(); }}>
-        It was suppressed for: {words(c.row.original.reason)}. Mail to it leaves again within a second.
+        act={async () => { await call("post", "/v1/suppressions/remove", { body: { entries: [c.row.original.entry], reason: c.row.original.reason, scope: c.row.original.scope, app_id: c.row.original.app_id } }); await again(); }}>
+        It was suppressed for: {words(c.row.original.reason)}, {held(c.row.original)}. This alone is removed; mail leaves again within a second, unless something else holds it back.
       </Confirm>
     ),
   });
