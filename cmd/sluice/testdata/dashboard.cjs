@@ -169,6 +169,24 @@ async function unreached(browser, page, path, width, tries = 3) {
     await page.getByRole("alertdialog").getByRole("button", { name: "Remove" }).click();
     await page.getByText("Nobody is suppressed").waitFor();
   });
+  await step("an address that its domain holds back", async () => {
+    const add = { suppressions: [{ entry: "example.com" }, { entry: "old@example.org", ends: "2026-01-31T10:00:00Z" }] };
+    assert.equal((await ask(page, "POST", "/v1/suppressions", add)).status, 200);
+    const held = () => ask(page, "POST", "/v1/suppressions/check", { addresses: ["eve@example.com"], class: "transactional" });
+    for (const end = Date.now() + 10_000; !(await held()).body.results[0].suppressed;) assert.ok(Date.now() < end, "the domain holds nothing back");
+    await page.goto(`${url}/suppressions?entry=eve@example.com`);
+    await page.getByText("Mail to eve@example.com is held back by its domain: manual, all mail.").waitFor();
+    await page.getByText("The address itself is not suppressed").waitFor();
+    const { body } = await ask(page, "GET", "/v1/users?q=eve@");
+    await page.goto(`${url}/people/${body.users[0].braze_id}`);
+    await page.getByText("by its domain: manual, all mail").waitFor();
+    await accessible(page, "a person whose domain is suppressed");
+    await page.getByRole("main").getByRole("link", { name: "Suppressions" }).click();
+    await heading(page, "Suppressions");
+    await page.goto(`${url}/suppressions?entry=old@example.org`);
+    await page.getByRole("row", { name: /old@example\.org ended/ }).waitFor();
+    await ask(page, "POST", "/v1/suppressions/remove", { entries: ["example.com", "old@example.org"] });
+  });
   await step("read a mail", async () => {
     await page.goto(`${url}/mailbox`);
     await page.getByRole("table").getByRole("link").first().click();

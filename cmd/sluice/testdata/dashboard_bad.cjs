@@ -44,6 +44,7 @@ const answers = {
   "/v1/mailboxes?": { mails: [{ number: 1, time, send: `${id}.0`, from: "f", to: "t", subject: "s", tags: ["t"], bytes: 9 }] },
   "/v1/mailboxes/1": { number: 1, time, send: `${id}.0`, from: "f", to: "t", subject: "s", tags: ["t"], bytes: 9, raw: Buffer.from(nasty.repeat(30)).toString("base64") },
   "/v1/suppressions": { suppressions: [{ entry: "e", reason: "manual", scope: "all", app_id: "a", source: "s", time, removed: false }] },
+  "/v1/suppressions/check": { results: [{ address: "a", suppressed: true, reason: "manual", scope: "all", match: "domain" }] },
   "/v1/dead?": { dead_letters: [{ id: 1, time, source: "s", form: "event", partition: 0, reason: "r" }] },
   "/v1/dead/1": { id: 1, time, source: "s", form: "event", partition: 0, reason: "r", payload: Buffer.from(nasty).toString("base64"), payload_bytes: 9_000_000 },
   "/v1/series": { from: "2026-01-31T00:00:00Z", to: "2026-01-31T03:00:00Z", series: [{ time: "2026-01-31T01:00:00Z", name: "n", count: 7 }] },
@@ -67,7 +68,7 @@ function answerOf(asked) {
   const { pathname, search } = new URL(asked);
   const found = Object.keys(answers).filter((k) => `${pathname}${search || "?"}`.includes(k)).sort((a, b) => b.length - a.length)[0];
   const json = found && spoiled(answers[found]);
-  for (const s of json?.suppressions ?? []) s.reason = "manual"; // one of a few
+  for (const s of [...(json?.suppressions ?? []), ...(json?.results ?? [])]) s.reason = "manual"; // one of a few
   for (const e of json?.entries ?? []) if (e.suppression) e.suppression.reason = "manual";
   for (const s of json?.settings ?? []) s.name = "sending"; // our own
   return json;

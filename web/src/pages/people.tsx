@@ -4,6 +4,7 @@ import { ApiError, call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
 import { count, when, words } from "../format";
 import { Badge, Button, Empty, Field, Loaded, Panel, PageHead, State, Table, Text, useTyped, type Column } from "../ui";
+import { holds, scopeOf, useDomainHold } from "./held";
 import { Timeline } from "./timeline";
 
 type User = Schema<"BrazeUser">;
@@ -56,19 +57,31 @@ function shown(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
+/** Suppressed is what holds mail to an address back. */
+function Suppressed({ address }: { address: string }) {
+  const query = useQuery({ queryKey: ["suppressions", "of", address], queryFn: () => get("/v1/suppressions", { query: { entry: address } }) });
+  const domain = useDomainHold(address);
+  const error = query.error ?? domain.error;
+  if (error) return <span className="muted">not known: <Text of={error.message} /></span>;
+  if (query.data === undefined || domain.isLoading) return <>…</>;
+  const own = query.data.suppressions.filter(holds);
+  if (own.length === 0 && !domain.data) return <Badge tone="good">no</Badge>;
+  return (
+    <span className="rowx">
+      {own.map((s) => <span key={`${s.reason} ${s.scope} ${s.app_id}`}><Badge tone="warn">{words(s.reason)}, {scopeOf(s)}</Badge>{s.app_id && <> of the app <Text of={s.app_id} /></>}</span>)}
+      {domain.data && <Badge tone="warn">by its domain: {domain.data}</Badge>}
+      <Link href={`/suppressions?entry=${encodeURIComponent(address)}`}>Suppressions</Link>
+    </span>
+  );
+}
+
 function Consent({ user }: { user: User }) {
   const may = useMay("suppressions:read");
   const address = user.email ?? "";
-  const query = useQuery({ queryKey: ["suppressions", "of", address], queryFn: () => get("/v1/suppressions", { query: { entry: address } }), enabled: may && address !== "" });
   return (
     <dl className="facts">
       <dt>Marketing mail</dt><dd><State of={user.email_subscribe ?? "subscribed"} /></dd>
-      <dt>Suppressed</dt>
-      <dd>
-        {address === "" ? <span className="muted">no address</span> : query.isPending ? "…" : query.error ? "not known" : query.data.suppressions.filter((s) => !s.removed).length === 0
-          ? <Badge tone="good">no</Badge>
-          : query.data.suppressions.filter((s) => !s.removed).map((s) => <Badge key={`${s.reason}${s.app_id}`} tone="warn">{words(s.reason)}, {s.scope}</Badge>)}
-      </dd>
+      <dt>Suppressed</dt><dd>{address === "" ? <span className="muted">no address</span> : may ? <Suppressed address={address} /> : <span className="muted">not shown to your role</span>}</dd>
     </dl>
   );
 }
