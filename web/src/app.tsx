@@ -145,7 +145,7 @@ export function App() {
     return <SignIn setup={query.data.setup} />;
   }
   return (
-    <SessionProvider session={query.data}>
+    <SessionProvider key={query.data.id} session={query.data}>
       <LiveProvider onSignedOut={() => void client.invalidateQueries({ queryKey: ["session"] })}>
         <Shell>
           <Switch>

@@ -239,6 +239,27 @@ const tryAgain = (at) => at.evaluate(() => [...document.querySelectorAll("button
     await at.context().close();
     await signIn(page, "ann@example.com"); // its session has ended, too
   });
+  await step("another account in another tab", async () => {
+    const at = await open(browser, 1280, "light");
+    await signIn(at, "ann@example.com");
+    await at.goto(`${url}/settings/accounts`);
+    await at.getByRole("cell", { name: "vic@example.com" }).waitFor();
+    const other = await at.context().newPage(); // both are looked at, as two windows are
+    await other.goto(url);
+    await heading(other, "Overview");
+    await other.getByRole("button", { name: "Sign out" }).click();
+    await heading(other, "Sign in");
+    await heading(at, "Sign in");
+    await signIn(other, "vic@example.com");
+    await at.getByText("vic@example.com").first().waitFor();
+    await at.getByText("viewer", { exact: true }).waitFor();
+    assert.equal(await at.getByRole("link", { name: "Settings" }).count(), 0);
+    // Without a word of the other tab, it asks when it is looked at again.
+    await at.evaluate(([name, password]) => fetch("/v1/session", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ name, password }) }), ["ann@example.com", password]);
+    await at.evaluate(() => window.dispatchEvent(new Event("visibilitychange")));
+    await at.getByText("admin", { exact: true }).waitFor();
+    await at.context().close();
+  });
   await step("a session that ends while a form is filled in", async () => {
     const at = await open(browser, 1280, "light");
     await signIn(at, "ann@example.com");

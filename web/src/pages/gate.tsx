@@ -1,6 +1,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useState, type FormEvent, type ReactNode } from "react";
 import { ApiError, call } from "../api/client";
+import { forgetOthers, tellTabs } from "../api/session";
 import { Logo } from "../logo";
 import { Button, Field, Problem, Slow } from "../ui";
 
@@ -35,8 +36,9 @@ function Gate({ title, text, action, children, submit }: { title: string; text: 
 function useEnter() {
   const client = useQueryClient();
   return async () => {
-    client.removeQueries({ predicate: (q) => q.queryKey[0] !== "session" }); // what another account has seen in this tab
+    forgetOthers(client);
     await client.resetQueries({ queryKey: ["session"] });
+    tellTabs();
     const next = new URLSearchParams(location.search).get("next");
     // A path of this server alone: "//host" would be another.
     const path = next && /^\/[a-z]/.test(next) ? next : "/";
