@@ -135,7 +135,7 @@ func drive(t *testing.T, s *served, link, script string, steps ...string) {
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	s, link := startDashboard(t)
-	drive(t, s, link, "dashboard.cjs", "first run", "sign in", "overview", "the brake", "a question that somebody else has answered meanwhile", "find a person", "a timeline by kind", "suppress an address", "an address that its domain holds back", "read a mail", "import a file", "an import goes on", "an import undone", "roles refused", "session revoked", "eight tabs have one stream", "the server is lost and regained", "routes and domains", "reactions", "audit log", "bad names", "a slow or broken API", "a first visit is small", "a clock that is wrong", "an answer that is late", "an answer that is cut", "a browser that takes itself for offline", "a long list", "every page at every width and scheme", "keyboard", "a dialog by the keyboard")
+	drive(t, s, link, "dashboard.cjs", "first run", "sign in", "overview", "the brake", "a question that somebody else has answered meanwhile", "what is stopped", "find a person", "a timeline by kind", "suppress an address", "an address that its domain holds back", "read a mail", "import a file", "an import goes on", "an import undone", "roles refused", "session revoked", "eight tabs have one stream", "the server is lost and regained", "routes and domains", "reactions", "audit log", "bad names", "a slow or broken API", "a first visit is small", "a clock that is wrong", "an answer that is late", "an answer that is cut", "a browser that takes itself for offline", "a long list", "every page at every width and scheme", "keyboard", "a dialog by the keyboard")
 }
 
 // A dashboard that gets late, broken or hostile answers says so, harms nobody, and recovers.

@@ -127,6 +127,17 @@ async function unreached(browser, page, path, width, tries = 3) {
     }
     await page.getByRole("button", { name: "Stop marketing mail" }).waitFor();
   });
+  await step("what is stopped", async () => {
+    await ask(page, "POST", "/v1/sending/pause", { by: "tag", value: `spring ${evil}`, class: "marketing", note: "wrong prices" });
+    await page.goto(url);
+    const row = page.getByRole("region", { name: "Stopped mail" }).getByRole("row").filter({ hasText: `mail of the tag spring ${evil}, marketing alone` });
+    await row.getByText("wrong prices").waitFor();
+    await accessible(page, "what is stopped");
+    await row.getByRole("button", { name: "Resume" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Resume" }).click();
+    await page.getByRole("region", { name: "Stopped mail" }).waitFor({ state: "detached" });
+    assert.deepEqual((await ask(page, "GET", "/v1/sending")).body.stopped, []);
+  });
   await step("find a person", async () => {
     await page.getByRole("link", { name: "People" }).click();
     await page.getByLabel("Id or address").fill("EVE@ex");

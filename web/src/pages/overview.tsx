@@ -2,10 +2,11 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { call, get } from "../api/client";
 import type { Overview as Data } from "../api/live";
-import { useMay } from "../api/session";
+import { useMay, useSession } from "../api/session";
 import { bytes, count, now, shareOf, span, visible, words } from "../format";
 import { useLiveState } from "../live";
 import { Badge, Bones, Button, Confirm, Panel, PageHead, Problem, Slow, Spark, Table, Text, type Column } from "../ui";
+import { Stops } from "./stops";
 
 const hours = 24;
 
@@ -81,11 +82,12 @@ const routeColumns: Column<RouteRow>[] = [
 
 function Brake({ stopped }: { stopped: boolean }) {
   const client = useQueryClient();
+  const { name } = useSession();
   if (!useMay("sending:write")) return null;
   const act = async (what: "pause" | "resume") => {
     const body = { by: "class", value: "marketing" };
-    if (what === "pause") await call("post", "/v1/sending/pause", { body: { ...body, note: "stopped in the dashboard" } });
-    else if (!(await call("post", "/v1/sending/resume", { body })).was_stopped) throw new Error("It is stopped along with other mail. The command sluice sending show says by what, and sluice sending resume lets it go on.");
+    if (what === "pause") await call("post", "/v1/sending/pause", { body: { ...body, note: `stopped in the dashboard by ${name}` } });
+    else if (!(await call("post", "/v1/sending/resume", { body })).was_stopped) throw new Error("It is stopped along with other mail. What is stopped stands on the overview, each with what resumes it.");
     await client.invalidateQueries({ queryKey: ["sending"] });
   };
   return stopped ? (
@@ -129,6 +131,7 @@ export function Overview() {
             {o.marketing_stopped && <div className="banner warn" role="status"><strong className="grow">Marketing mail is stopped. It waits until somebody resumes it.</strong></div>}
             {!o.ready && <div className="banner bad" role="alert"><div className="grow"><strong className="block">Not ready</strong><ul>{o.reasons.map((r) => <li key={r}>{visible(r)}</li>)}</ul></div></div>}
             {o.warnings.length > 0 && <div className="banner warn" role="status"><div className="grow"><strong className="block">Warnings</strong><ul>{o.warnings.map((w) => <li key={w}>{visible(w)}</li>)}</ul></div></div>}
+            <Stops />
             <Figures />
             <SetUp o={o} />
             <div className="cols2">
