@@ -421,6 +421,19 @@ async function unreached(browser, page, path, width, tries = 3) {
     await page.getByText("POST /v1/imports", { exact: true }).first().waitFor();
     assert.match(await row(`POST /v1/imports/${imported}/undo`).textContent(), /state\s*before\s*done\s*after\s*undone/);
     assert.equal(await page.getByText("/pieces").count(), 0, "each piece of a file is in the audit log");
+    const phone = await as(browser, page, 390);
+    await phone.goto(`${url}/settings/audit`);
+    await phone.getByRole("button", { name: `PUT /v1/accounts/${bob.body.id}` }).click();
+    const dialog = phone.getByRole("dialog");
+    assert.match(await dialog.textContent(), /Whoann@example\.comAnswerdone.*role\s*before\s*viewer\s*after\s*editor/);
+    await accessible(phone, "an entry of the audit log on a phone");
+    await phone.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+    await phone.getByRole("button", { name: "PUT /v1/groups/evil" }).click();
+    assert.ok((await dialog.textContent()).includes("d".repeat(250)), "an entry is not shown whole");
+    const box = await dialog.boundingBox();
+    assert.ok(box.x >= 0 && box.x + box.width <= 390 && box.y + box.height <= 844, "an entry is beyond the window");
+    await phone.context().close();
   });
   await step("bad names", async () => {
     const list = /\/v1\/users\?/;

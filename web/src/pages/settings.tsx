@@ -2,7 +2,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { call, get, type Schema } from "../api/client";
 import { useMay, useSession } from "../api/session";
 import { count, shortened, when } from "../format";
-import { Badge, Button, Confirm, Empty, Field, FormDialog, Loaded, More, Panel, PageHead, Table, Tabs, Text, type Column } from "../ui";
+import { Badge, Button, Confirm, Details, Empty, Field, FormDialog, Loaded, More, Panel, PageHead, Table, Tabs, Text, type Column } from "../ui";
 import { Routes } from "./routes";
 
 const tabs: [string, string][] = [["/settings/accounts", "Accounts"], ["/settings/keys", "API keys"], ["/settings/groups", "Groups"], ["/settings/routes", "Routes and domains"], ["/settings/audit", "Audit log"]];
@@ -147,19 +147,19 @@ function Groups() {
 const shownOf = (value: unknown) => (value === undefined ? "–" : typeof value === "string" ? value || "empty" : JSON.stringify(value));
 
 /** Change is what a change has changed, member by member; where that is not noted, what was sent. */
-function Change({ e }: { e: Schema<"AuditEntry"> }) {
+function Change({ e, whole = false }: { e: Schema<"AuditEntry">; whole?: boolean }) {
   const before: Record<string, unknown> = e.before ?? {};
   const { not_compared: others = 0, ...after }: Record<string, unknown> & { not_compared?: number } = e.after ?? {};
   const members = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
   const removed = Object.keys(after).length === 0;
   return (
     <>
-      {members.length === 0 && <span className="muted"><Text of={e.detail} /></span>}
+      {members.length === 0 && <span className="muted"><Text of={e.detail} whole={whole} /></span>}
       <dl className="changes">
         {members.map((m) => (
           <div key={m}>
             <dt><Text of={m} /></dt>
-            <dd>{e.before && <><span className="sr">before</span><del><Text of={shownOf(before[m])} /></del></>} {!removed && <><span className="sr">after</span><ins><Text of={shownOf(after[m])} /></ins></>}</dd>
+            <dd>{e.before && <><span className="sr">before</span><del><Text of={shownOf(before[m])} whole={whole} /></del></>} {!removed && <><span className="sr">after</span><ins><Text of={shownOf(after[m])} whole={whole} /></ins></>}</dd>
           </div>
         ))}
       </dl>
@@ -169,12 +169,30 @@ function Change({ e }: { e: Schema<"AuditEntry"> }) {
   );
 }
 
+const nameOf = (e: Schema<"AuditEntry">) => `${e.method} ${e.path}`;
+
+/** Answered is what the server made of a change. */
+const Answered = ({ e }: { e: Schema<"AuditEntry"> }) => (e.status === 0 ? <Badge tone="warn">not known</Badge> : e.status < 300 ? <Badge tone="good">done</Badge> : <Badge tone="bad">refused {e.status}</Badge>);
+
+/** Entry is a change in full: a phone has no room for what it changed, nor has a long list. */
+function Entry({ e }: { e: Schema<"AuditEntry"> }) {
+  return (
+    <Details title={<Text of={nameOf(e)} whole />} trigger={<button type="button" className="as-link mono wrap path"><Text of={nameOf(e)} /></button>}>
+      <dl className="facts">
+        <dt>When</dt><dd>{when(e.time)}</dd><dt>Who</dt><dd><Text of={e.name} /></dd><dt>Answer</dt><dd><Answered e={e} /></dd>
+        {(e.before || e.after) && e.detail && <><dt>Sent</dt><dd><Text of={e.detail} whole /></dd></>}
+      </dl>
+      <div><h3>{e.before || e.after ? "Before and after" : "Sent"}</h3><Change e={e} whole /></div>
+    </Details>
+  );
+}
+
 const auditColumns: Column<Schema<"AuditEntry">>[] = [
   { header: "When", accessorKey: "time", cell: (c) => <><span className="when muted">{when(c.row.original.time)}</span><div className="only-s small wrap"><Text of={c.row.original.name} /></div></> },
   { header: "Who", accessorKey: "name", meta: { hideSmall: true }, cell: (c) => <div className="clip short" title={shortened(c.row.original.name)}><Text of={c.row.original.name} /></div> },
-  { header: "What", accessorKey: "path", meta: { wide: true }, cell: (c) => <span className="mono wrap path"><Text of={`${c.row.original.method} ${c.row.original.path}`} /></span> },
+  { header: "What", accessorKey: "path", meta: { wide: true }, cell: (c) => <Entry e={c.row.original} /> },
   { header: "Before and after", accessorKey: "detail", enableSorting: false, meta: { hideSmall: true }, cell: (c) => <Change e={c.row.original} /> },
-  { header: "Answer", accessorKey: "status", meta: { num: true }, cell: (c) => (c.row.original.status === 0 ? <Badge tone="warn">not known</Badge> : c.row.original.status < 300 ? <Badge tone="good">done</Badge> : <Badge tone="bad">refused {c.row.original.status}</Badge>) },
+  { header: "Answer", accessorKey: "status", meta: { num: true }, cell: (c) => <Answered e={c.row.original} /> },
 ];
 
 function Audit() {

@@ -62,10 +62,10 @@ export function State({ of }: { of: string }) {
   return <Badge tone={toneOf(of)}>{of.replaceAll("_", " ")}</Badge>;
 }
 
-/** Text is what others have written: it is shown as it is, turns no text around it, and is cut if it is very long; its title has all. */
-export function Text({ of }: { of: string }) {
-  const short = shortened(of);
-  return <bdi className="wrap" title={short.length > mostShown ? visible(of) : undefined}>{short}</bdi>;
+/** Text is what others have written: it is shown as it is, turns no text around it, and is cut if it is very long, unless it is wanted whole; its title has all. */
+export function Text({ of, whole = false }: { of: string; whole?: boolean }) {
+  const short = whole ? visible(of) : shortened(of);
+  return <bdi className="wrap" title={!whole && short.length > mostShown ? visible(of) : undefined}>{short}</bdi>;
 }
 
 const mostSource = 200_000; // characters; more of one would hold up the browser
@@ -328,6 +328,23 @@ export function FormDialog({ trigger, title, action, children, submit }: { trigg
               </div>
             </form>
           )}
+        </RadixDialog.Content>
+      </RadixDialog.Portal>
+    </RadixDialog.Root>
+  );
+}
+
+/** Details shows in a dialog what a row has no room for. */
+export function Details({ trigger, title, children }: { trigger: ReactNode; title: ReactNode; children: ReactNode }) {
+  return (
+    <RadixDialog.Root>
+      <RadixDialog.Trigger asChild>{trigger}</RadixDialog.Trigger>
+      <RadixDialog.Portal>
+        <RadixDialog.Overlay className="veil" />
+        <RadixDialog.Content className="dialog" aria-describedby={undefined}>
+          <RadixDialog.Title asChild><h2>{title}</h2></RadixDialog.Title>
+          {children}
+          <div className="dialog-foot"><RadixDialog.Close asChild><Button>Close</Button></RadixDialog.Close></div>
         </RadixDialog.Content>
       </RadixDialog.Portal>
     </RadixDialog.Root>
