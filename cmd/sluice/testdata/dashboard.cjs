@@ -537,6 +537,8 @@ async function unreached(browser, page, path, width, tries = 3) {
       await at.goto(`${url}/messages`);
       const mail = at.getByRole("row").filter({ hasText: "eve@example.com" });
       await mail.getByText(/^(now|[\d.]+ (s|min) ago)$/).waitFor();
+      await at.clock.fastForward(3_600_000); // the page stays open, and says it
+      await mail.getByText(/^6\d min ago$/).waitFor();
       await at.getByRole("link", { name: "Reactions" }).click();
       await at.getByRole("region", { name: "Reactions" }).getByRole("row").nth(1).waitFor();
       await at.context().close();

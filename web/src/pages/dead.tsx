@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "react";
 import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
 import { bytes, when } from "../format";
-import { Button, Confirm, Empty, Loaded, More, Panel, PageHead, Source, Table, Text, type Column } from "../ui";
+import { Button, Confirm, Empty, Loaded, More, Panel, PageHead, Refresh, Source, Table, Text, type Column } from "../ui";
 
 type Row = Schema<"DeadLetter">;
 
@@ -53,7 +53,7 @@ export function DeadLetters() {
   ];
   return (
     <>
-      <PageHead title="Dead letters" />
+      <PageHead title="Dead letters"><Refresh query={query} /></PageHead>
       <div className="stack">
         {open !== undefined && <Letter key={open} id={open} done={() => setOpen(undefined)} />}
         <Panel pad={false}>

@@ -3,9 +3,9 @@ import { useState } from "react";
 import { Link, useLocation } from "wouter";
 import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
-import { ago, bytes, count, shortened, span, when } from "../format";
+import { bytes, count, shortened, span, when } from "../format";
 import { startSending, stopSending, useSent } from "../sending";
-import { Badge, Button, Confirm, Empty, FilePick, Loaded, More, Panel, PageHead, Problem, Progress, State, Table, Text, type Column } from "../ui";
+import { Ago, Badge, Button, Confirm, Empty, FilePick, Loaded, More, Panel, PageHead, Problem, Progress, Refresh, State, Table, Text, type Column } from "../ui";
 import { NewImport } from "./import_new";
 import { RefusedLines } from "./import_refused";
 
@@ -20,7 +20,7 @@ const columns: Column<Import>[] = [
   { header: "Refused", accessorKey: "refused_count", meta: { num: true, hideSmall: true }, cell: (c) => count(c.row.original.refused_count) },
   { header: "Size", accessorKey: "size", meta: { num: true, hideSmall: true }, cell: (c) => bytes(c.row.original.size) },
   { header: "By", accessorKey: "by", meta: { hideSmall: true }, cell: (c) => <Text of={c.row.original.by} /> },
-  { header: "Begun", accessorKey: "created", meta: { num: true, hideSmall: true }, cell: (c) => <span className="nowrap muted" title={when(c.row.original.created)}>{ago(c.row.original.created)}</span> },
+  { header: "Begun", accessorKey: "created", meta: { num: true, hideSmall: true }, cell: (c) => <Ago time={c.row.original.created} /> },
 ];
 
 export function Imports() {
@@ -39,7 +39,7 @@ export function Imports() {
   };
   return (
     <>
-      <PageHead title="Imports" />
+      <PageHead title="Imports"><Refresh query={query} /></PageHead>
       <div className="stack">
         {may && !file && <FilePick label="Choose a file of events or users, or drop it here" hint="CSV with a header, or NDJSON, not packed. You see first what it becomes." pick={setFile} />}
         {may && file && <NewImport key={`${file.name} ${file.lastModified}`} file={file} begun={begun} cancel={() => setFile(undefined)} />}

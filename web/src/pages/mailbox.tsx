@@ -2,8 +2,8 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { get, type Schema } from "../api/client";
-import { ago, bytes, shortened, when } from "../format";
-import { Button, Empty, Field, Loaded, More, Panel, PageHead, Source, Table, Text, useTyped, type Column } from "../ui";
+import { bytes, shortened, when } from "../format";
+import { Ago, Button, Empty, Field, Loaded, More, Panel, PageHead, Refresh, Source, Table, Text, useTyped, type Column } from "../ui";
 
 type Mail = Schema<"MailboxMail">;
 
@@ -12,7 +12,7 @@ const columns: Column<Mail>[] = [
   { header: "Subject", accessorKey: "subject", meta: { wide: true }, cell: (c) => <Link href={`/mailbox/${c.row.original.number}`}><Text of={c.row.original.subject || "(no subject)"} /></Link> },
   { header: "From", accessorKey: "from", meta: { hideSmall: true }, cell: (c) => <div className="clip muted"><Text of={c.row.original.from || "<>"} /></div> },
   { header: "Size", accessorKey: "bytes", meta: { num: true, hideSmall: true }, cell: (c) => <span className="nowrap">{bytes(c.row.original.bytes)}</span> },
-  { header: "Time", accessorKey: "time", meta: { num: true }, cell: (c) => <span className="nowrap muted" title={when(c.row.original.time)}>{ago(c.row.original.time)}</span> },
+  { header: "Time", accessorKey: "time", meta: { num: true }, cell: (c) => <Ago time={c.row.original.time} /> },
 ];
 
 export function Mailbox() {
@@ -27,7 +27,7 @@ export function Mailbox() {
   });
   return (
     <>
-      <PageHead title="Mailbox"><Button onClick={() => void query.refetch()}>Refresh</Button></PageHead>
+      <PageHead title="Mailbox"><Refresh query={query} /></PageHead>
       <div className="stack">
         <form className="toolbar" role="search" onSubmit={(e) => { e.preventDefault(); go(text.trim() ? `/mailbox?to=${encodeURIComponent(text.trim())}` : "/mailbox"); }}>
           <Field label="To the address" type="search" value={text} onChange={(e) => setText(e.target.value)} placeholder="ann@example.com" />

@@ -2,8 +2,8 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { Link, useLocation, useSearch } from "wouter";
 import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
-import { ago, shortened, when, words } from "../format";
-import { Button, Empty, Field, FormDialog, Loaded, More, Panel, PageHead, Select, State, Table, Tabs, Text, toneOf, useTyped, type Column } from "../ui";
+import { shortened, when, words } from "../format";
+import { Ago, Button, Empty, Field, FormDialog, Loaded, More, Panel, PageHead, Refresh, Select, State, Table, Tabs, Text, toneOf, useTyped, type Column } from "../ui";
 
 type Found = Schema<"FoundSend">;
 type Life = Schema<"SendLife">;
@@ -16,7 +16,7 @@ const columns: Column<Found>[] = [
   { header: "Class", accessorKey: "class", meta: { hideSmall: true } },
   { header: "Tags", accessorKey: "tags", meta: { hideSmall: true }, cell: (c) => <div className="clip short muted"><Text of={c.row.original.tags.replaceAll(",", ", ")} /></div> },
   { header: "Why", id: "why", accessorFn: (s) => (s.reason ? words(s.reason) : s.reply ?? ""), meta: { hideSmall: true }, cell: (c) => <div className="clip muted"><Text of={String(c.getValue())} /></div> },
-  { header: "Accepted", accessorKey: "accepted", meta: { num: true }, cell: (c) => <span className="nowrap muted" title={when(c.row.original.accepted)}>{ago(c.row.original.accepted)}</span> },
+  { header: "Accepted", accessorKey: "accepted", meta: { num: true }, cell: (c) => <Ago time={c.row.original.accepted} /> },
 ];
 
 const states: [string, string][] = [["", "Any state"], ...["waiting", "sent", "failed", "suppressed", "in_doubt", "cancelled"].map((s): [string, string] => [s, words(s)])];
@@ -38,7 +38,7 @@ export function Messages() {
   });
   return (
     <>
-      <PageHead title="Messages" />
+      <PageHead title="Messages"><Refresh query={query} /></PageHead>
       <Tabs label="Messages" tabs={tabs} current="/messages" />
       <div className="stack">
         <form className="toolbar" role="search" onSubmit={(e) => { e.preventDefault(); ask({ to: text.trim() }); }}>
@@ -50,7 +50,7 @@ export function Messages() {
           <Loaded query={query} rows={8}>
             {(data) => (
               <>
-                <Table label="Mails" columns={columns} rows={data.pages.flatMap((p) => p.sends)} keyOf={(s) => s.send} empty={<Empty title="No mail was found">{!to && !state ? "Mail that is handed in appears here within a second." : query.hasNextPage ? "None among the newest mail. Look further back." : "Try another address or state."}</Empty>} />
+                <Table label="Mails" columns={columns} rows={data.pages.flatMap((p) => p.sends)} keyOf={(s) => s.send} empty={<Empty title="No mail was found">{!to && !state ? "Mail that is handed in is here within a second, when the list is asked for again." : query.hasNextPage ? "None among the newest mail. Look further back." : "Try another address or state."}</Empty>} />
                 <More query={query}>Look further back</More>
               </>
             )}

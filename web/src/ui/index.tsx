@@ -3,7 +3,7 @@ import { flexRender, getCoreRowModel, getSortedRowModel, useReactTable, type Cel
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { Component, memo, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, type ButtonHTMLAttributes, type CSSProperties, type InputHTMLAttributes, type ReactNode, type RefObject } from "react";
 import { Link } from "wouter";
-import { count, mostShown, shortened, visible } from "../format";
+import { ago, count, mostShown, shortened, visible, when } from "../format";
 
 // The components of the dashboard: all that pages are made of. web/DESIGN.md lists them,
 // and /design shows them.
@@ -66,6 +66,23 @@ export function State({ of }: { of: string }) {
 export function Text({ of, whole = false }: { of: string; whole?: boolean }) {
   const short = whole ? visible(of) : shortened(of);
   return <bdi className="wrap" title={!whole && short.length > mostShown ? visible(of) : undefined}>{short}</bdi>;
+}
+
+const agoMillis = 10_000; // after which it is said anew how long ago something was
+
+/** Ago says how long ago a time was, also when the page has been open for long; its title has the time. */
+export function Ago({ time }: { time: string }) {
+  const [, again] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => again((n) => n + 1), agoMillis);
+    return () => clearInterval(timer);
+  }, []);
+  return <span className="nowrap muted" title={when(time)}>{ago(time)}</span>;
+}
+
+/** Refresh asks for a list anew. */
+export function Refresh({ query }: { query: { isRefetching: boolean; refetch: () => unknown } }) {
+  return <Button busy={query.isRefetching} onClick={() => void query.refetch()}>Refresh</Button>;
 }
 
 const mostSource = 200_000; // characters; more of one would hold up the browser
