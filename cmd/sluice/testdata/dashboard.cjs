@@ -399,6 +399,30 @@ async function unreached(browser, page, path, width, tries = 3) {
     await page.getByText("Only of the campaign").waitFor({ state: "detached" });
     assert.equal(await page.evaluate(() => window.hacked), undefined, "a script in a campaign was run");
   });
+  await step("days where the browser is in another zone", async () => {
+    const context = await browser.newContext({ storageState: await page.context().storageState(), timezoneId: "America/New_York", reducedMotion: "reduce" });
+    const at = await context.newPage();
+    const day = (n) => new Date(Date.UTC(2026, 0, n)).toISOString();
+    const series = Array.from({ length: 12 }, (_, i) => ({ time: day(31), name: `name ${i}`, count: 100 - i }));
+    await at.route(/\/v1\/series\b/, (r) => r.fulfill({ json: { from: day(30), to: day(32), step: "day", series } }));
+    await at.goto(`${url}/series`);
+    await at.getByLabel("Kind").selectOption("custom");
+    await at.getByLabel("Time").selectOption("30");
+    await at.waitForURL(/\/series\?kind=custom&days=30$/);
+    await at.reload();
+    assert.equal(await at.getByLabel("Kind").inputValue(), "custom", "what is looked at is not in the URL");
+    await at.getByText("Drawn are the 8 of 12 names").waitFor();
+    const plot = at.locator(".u-over");
+    await plot.hover({ position: { x: (await plot.boundingBox()).width - 3, y: 50 } });
+    await at.locator(".u-legend").getByText("31 Jan 2026 (UTC)").waitFor();
+    await at.unroute(/\/v1\/series\b/);
+    let from;
+    at.on("request", (r) => { if (r.url().includes("/v1/reactions")) from = new URL(r.url()).searchParams.get("from"); });
+    await at.goto(`${url}/reactions?by=day&days=7`);
+    await at.getByRole("columnheader", { name: "Day (UTC)" }).waitFor();
+    assert.match(from, /T00:00:00/, "figures and days are not of one time");
+    await context.close();
+  });
   await step("audit log", async () => {
     const bob = await ask(page, "POST", "/v1/accounts", { name: "bob@example.com", role: "viewer", password });
     await ask(page, "PUT", `/v1/accounts/${bob.body.id}`, { role: "editor", password: `${password} two` });

@@ -12,9 +12,11 @@ const kinds: Record<string, { text: string; by: string; name: (c: Counts) => str
   journey: { text: "Journey", by: "journey", name: (c) => c.journey, into: "step" },
   step: { text: "Step", by: "journey,step,variant", name: (c) => [c.journey, c.step, c.variant].filter(Boolean).join(" / ") },
   link: { text: "Link", by: "link", name: (c) => (c.link ? `link ${c.link}` : "no link") },
-  day: { text: "Day", by: "day", name: (c) => c.time?.slice(0, 10) },
+  day: { text: "Day (UTC)", by: "day", name: (c) => c.time?.slice(0, 10) },
 };
 const days: [string, string][] = [["7", "7 days"], ["30", "30 days"], ["90", "90 days"]];
+
+const dayMillis = 86_400_000;
 
 const bounced = (c: Counts) => c.bounced.hard + c.bounced.soft + c.bounced.block + c.bounced.other;
 
@@ -69,8 +71,8 @@ export function Reactions() {
   const length = days.some(([d]) => d === asked.get("days")) ? asked.get("days")! : "30";
   const only = ["campaign", "journey"].filter((name) => asked.has(name)).map((name): [string, string] => [name, asked.get(name)!]);
   const at = (by: string, more: [string, string][], within = length) => `/reactions?${new URLSearchParams([["by", by], ["days", within], ...more])}`;
-  // In whole hours: so the same query is asked for by all that is shown.
-  const from = new Date(Math.floor(now() / 3_600_000) * 3_600_000 - Number(length) * 86_400_000).toISOString();
+  // In whole days of UTC, by which days are counted: so figures and rows are of one time.
+  const from = new Date(Math.floor(now() / dayMillis) * dayMillis - Number(length) * dayMillis).toISOString();
   const filter = Object.fromEntries(only);
   const ask = (by: string) => ({ queryKey: ["reactions", by, length, filter], refetchInterval: 30_000, queryFn: () => get("/v1/reactions", { query: { by, from, ...filter } }) });
   const sum = useQuery(ask("none"));
@@ -86,7 +88,7 @@ export function Reactions() {
       <PageHead title="Reactions" />
       <div className="stack">
         <div className="toolbar">
-          <Select label="Group by" value={kind} onChange={(by) => go(at(by, only))} options={Object.entries(kinds).map(([k, { text }]) => [k, text.toLowerCase()])} />
+          <Select label="Group by" value={kind} onChange={(by) => go(at(by, only))} options={Object.entries(kinds).map(([k, { text }]) => [k, text.charAt(0).toLowerCase() + text.slice(1)])} />
           <Select label="Time" value={length} onChange={(d) => go(at(kind, only, d))} options={days} />
         </div>
         {only.map(([name, value]) => (

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef } from "react";
 import UPlot from "uplot";
+import { useLocation, useSearch } from "wouter";
 import { get } from "../api/client";
 import { count, now, shortened, when } from "../format";
 import { Empty, Loaded, Panel, PageHead, Select, Table, Text, type Column } from "../ui";
@@ -10,17 +11,21 @@ interface Line { name: string; sum: number; at: Map<number, number> }
 const mostLines = 8;
 const dashes = [[], [6, 4], [2, 3], [10, 3, 2, 3]];
 
+// Counts by day are of days of UTC, whatever zone the browser is in: they are shown as such.
+const utcDay = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+const utcDate = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeZone: "UTC" });
 const dayOf = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 const hourOf = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 
-/** tick says what is below a line of the chart: the hour, or the day where one begins. */
-function tick(seconds: number): string {
+/** tick says what is below a line of the chart: the day, or the hour and the day where one begins. */
+function tick(seconds: number, byDay: boolean): string {
   const at = new Date(seconds * 1000);
+  if (byDay) return utcDay.format(at);
   return at.getHours() === 0 && at.getMinutes() === 0 ? dayOf.format(at) : hourOf.format(at);
 }
 
 /** Chart draws lines by uPlot, in the colours of the page; they differ by dashes and weight too. */
-function Chart({ lines, times }: { lines: Line[]; times: number[] }) {
+function Chart({ lines, times, byDay }: { lines: Line[]; times: number[]; byDay: boolean }) {
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const at = box.current;
@@ -43,8 +48,9 @@ function Chart({ lines, times }: { lines: Line[]; times: number[] }) {
       plot = new UPlot(
         {
           width: at.clientWidth, height: 280, cursor: { y: false },
-          axes: [{ ...axis, values: (_, at) => at.map(tick) }, { ...axis, size: 60, values: (_, vs) => vs.map((v) => (Number.isInteger(v) ? count(v) : "")) }],
-          series: [{ label: "Time", value: (_, at) => (at === null ? "–" : when(new Date(at * 1000).toISOString())) }, ...lines.map((l, i) => ({ label: shortened(l.name), stroke: strokes[i % 4]!, width: 1.5, dash: dashes[Math.floor(i / 4) % 4], points: { show: times.length < 3 } }))],
+          ...(byDay && { tzDate: (seconds: number) => UPlot.tzDate(new Date(seconds * 1000), "UTC") }),
+          axes: [{ ...axis, values: (_, at) => at.map((seconds) => tick(seconds, byDay)) }, { ...axis, size: 60, values: (_, vs) => vs.map((v) => (Number.isInteger(v) ? count(v) : "")) }],
+          series: [{ label: "Time", value: (_, at) => (at === null ? "–" : byDay ? `${utcDate.format(at * 1000)} (UTC)` : when(new Date(at * 1000).toISOString())) }, ...lines.map((l, i) => ({ label: shortened(l.name), stroke: strokes[i % 4]!, width: 1.5, dash: dashes[Math.floor(i / 4) % 4], points: { show: times.length < 3 } }))],
         },
         [times, ...lines.map((l) => times.map((t) => l.at.get(t) ?? 0))],
         at,
@@ -59,7 +65,7 @@ function Chart({ lines, times }: { lines: Line[]; times: number[] }) {
       dark.removeEventListener("change", draw);
       plot?.destroy();
     };
-  }, [lines, times]);
+  }, [lines, times, byDay]);
   return <div className="chart" ref={box} role="img" aria-label="The counts over time, which the table below has as numbers" />;
 }
 
@@ -68,9 +74,15 @@ const columns: Column<Line>[] = [
   { header: "Count", accessorKey: "sum", meta: { num: true }, cell: (c) => count(c.row.original.sum) },
 ];
 
+const kinds: [string, string][] = [["mail", "Mail"], ["custom", "Events"], ["purchase", "Purchases"], ["counter", "Counters"], ["system", "System"]];
+const lengths: [string, string][] = [["1", "24 hours, by hour"], ["30", "30 days, by day (UTC)"], ["90", "90 days, by day (UTC)"]];
+
 export default function Series() {
-  const [kind, setKind] = useState("mail");
-  const [days, setDays] = useState("1");
+  const asked = new URLSearchParams(useSearch());
+  const [, go] = useLocation();
+  const chosen = (name: string, options: [string, string][]) => (options.find(([v]) => v === asked.get(name)) ?? options[0]!)[0];
+  const kind = chosen("kind", kinds), days = chosen("days", lengths);
+  const show = (next: { kind?: string; days?: string }) => go(`/series?${new URLSearchParams({ kind, days, ...next })}`);
   const step = days === "1" ? "hour" : "day";
   const query = useQuery({
     queryKey: ["series", kind, days],
@@ -97,14 +109,17 @@ export default function Series() {
       <PageHead title="Series" />
       <div className="stack">
         <div className="toolbar">
-          <Select label="Kind" value={kind} onChange={setKind} options={[["mail", "Mail"], ["custom", "Events"], ["purchase", "Purchases"], ["counter", "Counters"], ["system", "System"]]} />
-          <Select label="Time" value={days} onChange={setDays} options={[["1", "24 hours, by hour"], ["30", "30 days, by day"], ["90", "90 days, by day"]]} />
+          <Select label="Kind" value={kind} onChange={(k) => show({ kind: k })} options={kinds} />
+          <Select label="Time" value={days} onChange={(d) => show({ days: d })} options={lengths} />
         </div>
         <Panel pad={false}>
           <Loaded query={query} rows={8}>
             {({ lines, times }) => (lines.length === 0 ? <Empty title="Nothing was counted">Not of this kind, in this time.</Empty> : (
               <>
-                <div className="panel-body"><Chart lines={lines.slice(0, mostLines)} times={times} /></div>
+                <div className="panel-body stack-s">
+                  <Chart lines={lines.slice(0, mostLines)} times={times} byDay={step === "day"} />
+                  {lines.length > mostLines && <p className="muted">Drawn are the {mostLines} of {count(lines.length)} names that were counted most. The table has all.</p>}
+                </div>
                 <Table label="Counts" columns={columns} rows={lines} keyOf={(l) => l.name} empty={null} />
               </>
             ))}
