@@ -289,6 +289,25 @@ const tryAgain = (at) => at.evaluate(() => [...document.querySelectorAll("button
     assert.equal(await dialog.getByLabel("New password").inputValue(), "a long new password", "what was written is gone");
     await at.context().close();
   });
+  await step("what to do first, where nothing was ever done", async () => {
+    const { body } = await ask(page, "GET", "/v1/overview");
+    const begun = { ...body, accepted: 0, stored: 0, sends: [] }; // as a process says that has just begun
+    for (const [name, counted, key, file] of [["ann@example.com", true, 0, 0], ["ann@example.com", false, 1, 1], ["vic@example.com", false, 0, 0]]) {
+      const at = await open(browser, 1280, "light");
+      await signIn(at, name);
+      await at.route(/\/v1\/overview\/stream$/, (r) => r.fulfill({ contentType: "text/event-stream", body: `data: ${JSON.stringify(begun)}\n\n` }));
+      await at.route(/\/v1\/overview$/, (r) => r.fulfill({ json: begun }));
+      if (!counted) await at.route(/\/v1\/series\?step=day$/, (r) => r.fulfill({ json: { from: time, to: time, step: "day", series: [] } }));
+      const [answered] = await Promise.all([at.waitForResponse(/\/v1\/series\?step=day$/), at.goto(url)]);
+      await answered.finished();
+      await at.getByText("No journeys yet").waitFor();
+      await at.getByText(/0 taken in/).waitFor();
+      if (key + file > 0) await at.getByRole("link", { name: "Make a key" }).waitFor();
+      const links = [await at.getByRole("link", { name: "Make a key" }).count(), await at.getByRole("link", { name: "Import a file" }).count()];
+      assert.deepEqual(links, [key, file], `${name}, ${counted ? "counts" : "no counts"}`);
+      await at.context().close();
+    }
+  });
   await step("a search that is gone back to", async () => {
     for (const [path, label, name] of [["/people", "Id or address", "q"], ["/messages", "To the address", "to"], ["/mailbox", "To the address", "to"], ["/suppressions", "Address or domain", "entry"]]) {
       await page.goto(url + path);

@@ -101,12 +101,18 @@ function Brake({ stopped }: { stopped: boolean }) {
   );
 }
 
+/** SetUp says what to do first where something was never done. What this process has taken in says nothing of that: it may have begun a minute ago. */
 function SetUp({ o }: { o: Data }) {
+  const mayMakeKeys = useMay("accounts:manage"), mayImport = useMay("imports:write");
+  const fresh = o.accepted === 0 && o.stored === 0 && o.sends.every((s) => s.count === 0);
   const journeys = useQuery({ queryKey: ["journeys"], queryFn: () => get("/v1/journeys"), staleTime: 60_000 });
+  const counted = useQuery({ queryKey: ["series", "all"], queryFn: () => get("/v1/series", { query: { step: "day" } }), enabled: fresh, staleTime: 60_000 });
+  const nothing = fresh && counted.data?.series.length === 0;
   const onlySink = o.routes.length > 0 && o.routes.every((r) => r.route === "sink");
   const cards: [string, string, string, string][] = [];
   if (onlySink) cards.push(["No mail leaves yet", "All of it goes into the built-in mailboxes. To send it, configure a route, and set: sending: on", "/mailbox", "See the mailbox"]);
-  if (o.accepted === 0 && o.stored === 0) cards.push(["Nothing has come in yet", "Make a key and post events, users or mail with it.", "/settings/keys", "Make a key"], ["Bring in what you have", "A file of people, or of what they did, as CSV or NDJSON.", "/imports", "Import a file"]);
+  if (nothing && mayMakeKeys) cards.push(["Nothing has come in yet", "Make a key and post events, users or mail with it.", "/settings/keys", "Make a key"]);
+  if (nothing && mayImport) cards.push(["Bring in what you have", "A file of people, or of what they did, as CSV or NDJSON.", "/imports", "Import a file"]);
   if (journeys.data?.journeys.length === 0) cards.push(["No journeys yet", "A journey mails people step by step. Write one in YAML, and put it here with: sluice journey apply FILE", "/journeys", "Journeys"]);
   if (cards.length === 0) return null;
   return (
