@@ -159,6 +159,24 @@ const tryAgain = (at) => at.evaluate(() => [...document.querySelectorAll("button
     await at.context().close();
     forgive(/status of 504/);
   });
+  await step("figures that cannot be asked for again", async () => {
+    const at = await as(browser, page);
+    await at.clock.install();
+    const failing = /\/v1\/(series|reactions|sending)\b/;
+    for (const [path, there, told] of [["/", "last 24 hours", ["The figures below are old. it broke", "What is stopped is not known. it broke"]], ["/reactions", "Automatic replies", ["Not all figures below are known, or they are old. it broke"]]]) {
+      await at.goto(url + path);
+      await at.getByText(there).first().waitFor();
+      await at.waitForFunction(() => !document.body.innerText.includes("Loading"));
+      await at.route(failing, (r) => r.fulfill({ status: 500, json: { error: { code: "internal", message: "it broke" } } }));
+      await at.clock.runFor(45_000); // until they are asked for, and twice more
+      for (const text of told) await at.getByText(text).waitFor();
+      await at.unroute(failing);
+      await tryAgain(at);
+      await at.getByText("it broke").first().waitFor({ state: "detached" });
+    }
+    await at.context().close();
+    forgive(/status of 500/);
+  });
   await step("answers of another form", async () => {
     const wrong = [];
     for (const body of ["{}", "null"]) {

@@ -82,7 +82,7 @@ export function JourneyPage({ id }: { id: string }) {
                   <div className="figure"><dt>Mails</dt><dd>{count(steps.reduce((n, s) => n + s.sent, 0))}</dd></div>
                   <div className="figure"><dt>Converted</dt><dd>{conversions.length === 0 ? "–" : count(conversions.reduce((n, [, v]) => n + Number(v), 0))}<div className="small muted">{shortened(conversions.map(([name, v]) => `${words(name)} ${count(Number(v))}`).join(", "))}</div></dd></div>
                 </dl>
-                <Panel title="Steps" action={<span className="small muted">version {j.version || "none published"}</span>} pad={false}>
+                <Panel title="Steps" action={<span className="small muted">version {j.version || "none published"}; shares of opens and clicks are of mails</span>} pad={false}>
                   <Table label="Steps" columns={stepColumns(Math.max(0, ...steps.map((s) => s.entered)))} rows={steps} keyOf={(s) => s.step} empty={<Empty title="Nobody has been in it yet">Figures come when it is published.</Empty>} />
                 </Panel>
                 <Panel title="Document"><Source of={JSON.stringify(j.document, null, 2)} /></Panel>

@@ -35,6 +35,7 @@ function Figures() {
   return (
     <>
       {query.isPending && <Slow />}
+      {query.error && <Problem error={new Error(`The figures below are old. ${query.error.message}`)} retry={() => void query.refetch()} />}
       <dl className="figures">
         {figures.map(([name, { points, sum }, note]) => (
           <div className="figure" key={name}>
@@ -146,7 +147,7 @@ export function Overview() {
                 <Panel title="Lanes" action={<span className="muted small">{count(o.later)} for later</span>} pad={false}>
                   <Table label="Lanes" columns={laneColumns} rows={o.lanes} keyOf={(l) => l.priority} empty={<p className="panel-body muted">This process does not send.</p>} />
                 </Panel>
-                <Panel title="Routes" pad={false}>
+                <Panel title="Routes" action={<span className="muted small">Mails since this process began</span>} pad={false}>
                   <Table label="Routes" columns={routeColumns} rows={o.routes} keyOf={(r) => r.route} empty={<p className="panel-body muted">This process does not send.</p>} />
                 </Panel>
               </div>

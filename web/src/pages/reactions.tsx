@@ -97,10 +97,11 @@ export function Reactions() {
         {sum.error && !sum.data ? <Problem error={sum.error} retry={() => void sum.refetch()} /> : (
           <>
             {sum.isPending && <Slow />}
+            {(sum.error ?? answers.error) && <Problem error={new Error(`Not all figures below are known, or they are old. ${(sum.error ?? answers.error)!.message}`)} retry={() => { void sum.refetch(); void answers.refetch(); }} />}
             <Sum c={sum.data && (sum.data.reactions[0] ?? none)} answers={answers.data?.series.reduce((n, row) => n + row.count, 0)} />
           </>
         )}
-        <Panel pad={false} title={`Since ${when(from)}`} action={<span className="small muted">Opens and clicks are those of people, as far as is known</span>}>
+        <Panel pad={false} title={`Since ${when(from)}`} action={<span className="small muted">Opens and clicks are those of people, as far as is known. Shares are of what was delivered, of bounces of what was sent</span>}>
           <Loaded query={query} rows={8}>
             {({ reactions }) => (
               <Table label="Reactions" columns={columns(kind, link)} rows={reactions} keyOf={(c) => [c.time, c.campaign, c.journey, c.step, c.variant, c.link].join("\n")}

@@ -62,7 +62,7 @@ export function Routes() {
     <Loaded query={query} rows={8}>
       {({ routes, domains, settings }) => (
         <div className="stack">
-          <Panel title="Routes" pad={false} action={<span className="small muted">Changed in the file, at the next start</span>}>
+          <Panel title="Routes" pad={false} action={<span className="small muted">Mails since this process began. Changed in the file, at the next start</span>}>
             <Table label="Routes" columns={routeColumns} rows={routes} keyOf={(r) => r.route} empty={<Empty title="This process does not send">Routes are shown by a process with the role send.</Empty>} />
           </Panel>
           <Panel title="Sender domains" pad={false}>

@@ -41,8 +41,8 @@ export function Stops() {
       </Confirm>
     ),
   });
-  if (query.error && !query.data) return <Problem error={query.error} retry={() => void query.refetch()} />;
-  if (!query.data?.stopped.length) return null;
+  const problem = query.error && <Problem error={new Error(`What is stopped is not known. ${query.error.message}`)} retry={() => void query.refetch()} />;
+  if (problem || !query.data?.stopped.length) return problem;
   return (
     <Panel title="Stopped mail" pad={false}>
       <Table label="Stopped mail" columns={columns} rows={query.data.stopped} keyOf={(s) => [s.by, s.value, s.class].join("\n")} empty={null} />
