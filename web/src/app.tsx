@@ -23,7 +23,7 @@ const Design = lazy(() => import("./pages/design"));
 
 // The pages, each with its path, in the order of the menu. A page of another part comes
 // in as a row here and a Route below.
-const menu: [string, string, string?][] = [
+const menu: [string, string, string[]?][] = [
   ["/", "Overview"],
   ["/people", "People"],
   ["/messages", "Messages"],
@@ -34,17 +34,22 @@ const menu: [string, string, string?][] = [
   ["/series", "Series"],
   ["/imports", "Imports"],
   ["/journeys", "Journeys"],
-  ["/settings", "Settings", "accounts:manage"],
+  ["/settings", "Settings", ["accounts:manage", "groups:write"]],
 ];
+
+/** useMenu is the menu of a role: pages of which it may see a part. */
+function useMenu() {
+  const { permissions } = useSession();
+  return menu.filter(([, , any]) => !any || any.some((p) => permissions.includes(p)));
+}
 
 const isHere = (href: string, here: string) => (href === "/" ? here === "/" : here === href || here.startsWith(`${href}/`)) || (href === "/messages" && here === "/doubts");
 
 function Menu() {
   const [here] = useLocation();
-  const { permissions } = useSession();
   return (
     <nav className="nav" aria-label="Pages">
-      {menu.filter(([, , permission]) => !permission || permissions.includes(permission)).map(([href, text]) => (
+      {useMenu().map(([href, text]) => (
         <Link key={href} href={href} aria-current={isHere(href, here) ? "page" : undefined}>{text}</Link>
       ))}
     </nav>
@@ -61,7 +66,8 @@ function Health() {
 
 function SmallMenu({ signOut }: { signOut: () => void }) {
   const [here] = useLocation();
-  const { name, permissions } = useSession();
+  const { name } = useSession();
+  const pages = useMenu();
   return (
     <header className="topbar">
       <Link href="/" className="brand"><Logo /> Sluice</Link>
@@ -70,7 +76,7 @@ function SmallMenu({ signOut }: { signOut: () => void }) {
         <DropdownMenu.Root modal={false}>
           <DropdownMenu.Trigger asChild><Button>Menu</Button></DropdownMenu.Trigger>
           <DropdownMenu.Content className="menu" align="end" sideOffset={4}>
-            {menu.filter(([, , p]) => !p || permissions.includes(p)).map(([href, text]) => (
+            {pages.map(([href, text]) => (
               <DropdownMenu.Item key={href} asChild><Link href={href} aria-current={isHere(href, here) ? "page" : undefined}>{text}</Link></DropdownMenu.Item>
             ))}
             <DropdownMenu.Item onSelect={signOut}>Sign out <Text of={name ?? ""} /></DropdownMenu.Item>
@@ -167,7 +173,7 @@ export function App() {
             <Route path="/imports/:id">{({ id }) => <ImportPage key={id} id={id} />}</Route>
             <Route path="/journeys" component={Journeys} />
             <Route path="/journeys/:id">{({ id }) => <JourneyPage key={id} id={id} />}</Route>
-            <Route path="/settings"><Redirect to="/settings/accounts" replace /></Route>
+            <Route path="/settings"><Settings /></Route>
             <Route path="/settings/:part">{({ part }) => <Settings part={part} />}</Route>
             <Route path="/design"><Design /></Route>
             <Route><Empty title="There is no such page" /></Route>

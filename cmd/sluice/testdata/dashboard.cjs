@@ -319,6 +319,20 @@ async function unreached(browser, page, path, width, tries = 3) {
       ["POST", "/users/track", { attributes: [] }], ["POST", "/v1/messages", {}],
     ]) assert.ok([401, 403].includes((await ask(viewer, method, path, body)).status), `a viewer may ${method} ${path}`);
   });
+  await step("groups are for editors too", async () => {
+    assert.equal((await ask(page, "POST", "/v1/accounts", { name: "edith@example.com", role: "editor", password })).status, 201);
+    const editor = await open(browser, 1280, "light");
+    await signIn(editor, "edith@example.com");
+    await editor.getByRole("link", { name: "Settings" }).click();
+    await editor.getByText("No group has a name yet").waitFor();
+    assert.deepEqual(await editor.getByRole("navigation", { name: "Settings" }).getByRole("link").allTextContents(), ["Groups"]);
+    await accessible(editor, "groups of an editor");
+    await editor.goto(`${url}/settings/accounts`);
+    await editor.getByText("It lacks the permission accounts:manage").waitFor();
+    await editor.context().close();
+    const { body } = await ask(page, "GET", "/v1/accounts");
+    await ask(page, "DELETE", `/v1/accounts/${body.accounts.find((a) => a.name === "edith@example.com").id}`);
+  });
   await step("session revoked", async () => {
     await viewer.goto(url);
     await heading(viewer, "Overview");

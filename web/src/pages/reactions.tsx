@@ -67,7 +67,7 @@ function Sum({ c, answers }: { c?: Counts; answers?: number }) {
 export function Reactions() {
   const asked = new URLSearchParams(useSearch());
   const [, go] = useLocation();
-  const kind = kinds[asked.get("by") ?? ""] ? asked.get("by")! : "campaign";
+  const kind = Object.hasOwn(kinds, asked.get("by") ?? "") ? asked.get("by")! : "campaign";
   const length = days.some(([d]) => d === asked.get("days")) ? asked.get("days")! : "30";
   const only = ["campaign", "journey"].filter((name) => asked.has(name)).map((name): [string, string] => [name, asked.get(name)!]);
   const at = (by: string, more: [string, string][], within = length) => `/reactions?${new URLSearchParams([["by", by], ["days", within], ...more])}`;

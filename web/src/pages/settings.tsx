@@ -1,11 +1,20 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { Redirect } from "wouter";
 import { call, get, type Schema } from "../api/client";
-import { useMay, useSession } from "../api/session";
+import { useSession } from "../api/session";
 import { count, shortened, when } from "../format";
 import { Badge, Button, Confirm, Details, Empty, Field, FormDialog, Loaded, More, Panel, PageHead, Table, Tabs, Text, type Column } from "../ui";
 import { Routes } from "./routes";
 
-const tabs: [string, string][] = [["/settings/accounts", "Accounts"], ["/settings/keys", "API keys"], ["/settings/groups", "Groups"], ["/settings/routes", "Routes and domains"], ["/settings/audit", "Audit log"]];
+// The parts of the settings, each with its permission.
+const parts: Record<string, { text: string; permission: string; show: () => ReactNode }> = {
+  accounts: { text: "Accounts", permission: "accounts:manage", show: () => <Accounts /> },
+  keys: { text: "API keys", permission: "accounts:manage", show: () => <Keys /> },
+  groups: { text: "Groups", permission: "groups:write", show: () => <Groups /> },
+  routes: { text: "Routes and domains", permission: "accounts:manage", show: () => <Routes /> },
+  audit: { text: "Audit log", permission: "accounts:manage", show: () => <Audit /> },
+};
 
 function RoleSelect({ value = "viewer" }: { value?: string }) {
   return (
@@ -211,17 +220,18 @@ function Audit() {
   );
 }
 
-export function Settings({ part }: { part: string }) {
-  const may = useMay("accounts:manage");
+export function Settings({ part }: { part?: string }) {
+  const { permissions } = useSession();
+  const mine = Object.entries(parts).filter(([, p]) => permissions.includes(p.permission));
+  if (!part && mine[0]) return <Redirect to={`/settings/${mine[0][0]}`} replace />;
+  const shown = part && Object.hasOwn(parts, part) ? parts[part] : undefined;
   return (
     <>
       <PageHead title="Settings" />
-      {!may ? <Panel><Empty title="For admins">Your role may not manage accounts and keys.</Empty></Panel> : (
-        <>
-          <Tabs label="Settings" tabs={tabs} current={`/settings/${part}`} />
-          {part === "accounts" ? <Accounts /> : part === "keys" ? <Keys /> : part === "groups" ? <Groups /> : part === "routes" ? <Routes /> : part === "audit" ? <Audit /> : <Empty title="There is no such page" />}
-        </>
-      )}
+      {mine.length > 0 && <Tabs label="Settings" tabs={mine.map(([name, { text }]) => [`/settings/${name}`, text])} current={`/settings/${part}`} />}
+      {part && !shown ? <Empty title="There is no such page" />
+        : shown && permissions.includes(shown.permission) ? shown.show()
+        : <Panel><Empty title="Not for your role">It lacks the permission {shown?.permission ?? "for any setting"}.</Empty></Panel>}
     </>
   );
 }
