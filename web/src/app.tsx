@@ -125,7 +125,7 @@ function Shell({ children }: { children: ReactNode }) {
           <div className="side-foot">
             <div><Health /></div>
             <div className="small wrap"><Text of={session.name ?? ""} /><br /><span className="muted">{session.role}</span></div>
-            <div><Button className="small" disabled={signOut.isPending} onClick={() => signOut.mutate()}>Sign out</Button></div>
+            <div><Button className="small" busy={signOut.isPending} onClick={() => signOut.mutate()}>Sign out</Button></div>
             <div className="small muted clip">{session.version}</div>
           </div>
         </header>

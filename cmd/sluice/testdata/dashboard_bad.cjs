@@ -355,6 +355,14 @@ const tryAgain = (at) => at.evaluate(() => [...document.querySelectorAll("button
     const name = (n) => ["first of all", "second of all"][n];
     await listed("/journeys", /\/v1\/journeys\?|\/v1\/journeys$/, (n) => ({ journeys: [{ ...journey, id: `j${n}`, name: name(n), hold: undefined }], ...(n === 0 && { next: "j0" }) }), "More");
     await listed("/doubts", /\/v1\/ledger\/doubts/, (n) => ({ doubts: [{ ...send, send: `${id}.${n}`, to: name(n), undecided: true }], ...(n === 0 && { next: `${id}.0` }) }), "More");
+    const at = await as(browser, page);
+    await at.route(/\/timeline\b/, (r) => (r.request().url().includes("before=") ? undefined : r.fulfill({ json: { user: { braze_id: person }, entries: [], next: "more" } })));
+    await at.goto(`${url}/people/${person}`);
+    await at.getByRole("button", { name: "Look further back" }).press("Enter");
+    await at.getByRole("button", { name: "Looking" }).waitFor();
+    await at.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    assert.equal(await at.evaluate(() => document.activeElement.textContent), "Looking", "the button that was pressed loses the keyboard");
+    await at.context().close();
   });
   await step("a dead letter at the end of a list", async () => {
     await page.route(/\/v1\/dead\b/, (r) => r.fulfill({ json: r.request().url().includes("/dead/") ? answers["/v1/dead/1"] : { dead_letters: Array.from({ length: 90 }, (_, i) => ({ ...answers["/v1/dead/1"], id: 90 - i })) } }));

@@ -73,7 +73,7 @@ export function Timeline({ id }: { id: string }) {
               {entries.length > 0 && <ol className="life panel-body" aria-label="What happened">{entries.map((e, i) => <EntryLine key={i} entry={e} />)}</ol>}
               {query.hasNextPage && (
                 <div className="panel-body rowx">
-                  <Button onClick={() => void query.fetchNextPage()} disabled={query.isFetchingNextPage}>{query.isFetchingNextPage ? "Looking" : "Look further back"}</Button>
+                  <Button onClick={() => void query.fetchNextPage()} busy={query.isFetchingNextPage}>{query.isFetchingNextPage ? "Looking" : "Look further back"}</Button>
                   {looked && <span className="small muted">Events were looked for back to {when(looked)}</span>}
                 </div>
               )}
