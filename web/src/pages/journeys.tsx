@@ -2,7 +2,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { Link } from "wouter";
 import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
-import { count, share, shortened, when, words } from "../format";
+import { count, share, shareOf, shortened, when, words } from "../format";
 import { Button, Confirm, Empty, Loaded, More, Panel, PageHead, Source, State, Table, Text, type Column } from "../ui";
 
 type Journey = Schema<"Journey">;
@@ -46,6 +46,13 @@ function stepColumns(most: number): Column<Step>[] {
   ];
 }
 
+/** goalOf is the name of the main conversion, which is the first of the document. Another may be of the same people. */
+function goalOf(j: Full): string | undefined {
+  const { conversions } = j.document as { conversions?: unknown };
+  const first: unknown = Array.isArray(conversions) ? conversions[0] : undefined;
+  return typeof first === "object" && first !== null && "name" in first && typeof first.name === "string" ? first.name : undefined;
+}
+
 export function JourneyPage({ id }: { id: string }) {
   const may = useMay("journeys:write");
   const client = useQueryClient();
@@ -61,7 +68,10 @@ export function JourneyPage({ id }: { id: string }) {
         {(j) => {
           const steps = j.counts?.steps ?? [];
           const conversions = Object.entries(j.counts?.conversions ?? {});
-          const entered = (j.counts?.control ?? 0) + (steps[0]?.entered ?? 0);
+          // The first step of the draft may be a new one, through which nobody came.
+          const most = Math.max(0, ...steps.map((s) => s.entered));
+          const entered = (j.counts?.control ?? 0) + most;
+          const goal = goalOf(j) ?? conversions[0]?.[0];
           return (
             <>
               <PageHead title={<><Text of={j.name} /> <State of={j.status} /></>}>
@@ -80,12 +90,12 @@ export function JourneyPage({ id }: { id: string }) {
                   <div className="figure"><dt>Entered</dt><dd>{count(entered)}</dd></div>
                   <div className="figure"><dt>Inside</dt><dd>{count(steps.reduce((n, s) => n + s.waiting, 0))}</dd></div>
                   <div className="figure"><dt>Mails</dt><dd>{count(steps.reduce((n, s) => n + s.sent, 0))}</dd></div>
-                  <div className="figure"><dt>Converted</dt><dd>{conversions.length === 0 ? "–" : count(conversions.reduce((n, [, v]) => n + Number(v), 0))}<div className="small muted">{shortened(conversions.map(([name, v]) => `${words(name)} ${count(Number(v))}`).join(", "))}</div></dd></div>
+                  <div className="figure"><dt>Converted</dt><dd>{goal === undefined ? "–" : count(Number(j.counts?.conversions[goal] ?? 0))}<div className="small muted">{shortened(conversions.map(([name, v]) => `${words(name)} ${count(Number(v))}, ${shareOf(Number(v), most, "entered")}`).join("; "))}</div></dd></div>
                 </dl>
                 <Panel title="Steps" action={<span className="small muted">version {j.version || "none published"}; shares of opens and clicks are of mails</span>} pad={false}>
-                  <Table label="Steps" columns={stepColumns(Math.max(0, ...steps.map((s) => s.entered)))} rows={steps} keyOf={(s) => s.step} empty={<Empty title="Nobody has been in it yet">Figures come when it is published.</Empty>} />
+                  <Table label="Steps" columns={stepColumns(most)} rows={steps} keyOf={(s) => s.step} empty={<Empty title="Nobody has been in it yet">Figures come when it is published.</Empty>} />
                 </Panel>
-                <Panel title="Document"><Source of={JSON.stringify(j.document, null, 2)} /></Panel>
+                <Panel title="Document" action={<span className="small muted">the draft: what the next version is made of</span>}><Source of={JSON.stringify(j.document, null, 2)} /></Panel>
               </div>
             </>
           );
