@@ -138,6 +138,37 @@ async function unreached(browser, page, path, width, tries = 3) {
     await page.getByRole("region", { name: "Stopped mail" }).waitFor({ state: "detached" });
     assert.deepEqual((await ask(page, "GET", "/v1/sending")).body.stopped, []);
   });
+  await step("a message is cancelled", async () => {
+    const time = "2026-01-31T10:00:00Z";
+    const send = { send: "m.0", message: "m", to: "held@example.com", from: "shop@example.com", state: "waiting", class: "marketing", priority: "normal", tags: "", attempts: 0, accepted: time, updated: time, life: [] };
+    const at = await as(browser, page);
+    await at.route(/\/v1\/sends\?message=m$/, (r) => r.fulfill({ json: { sends: [send] } }));
+    await at.route(/\/v1\/messages\/m$/, (r) => { send.state = "cancelled"; return r.fulfill({ json: { cancelled: 1, left: 0, open: 0 } }); });
+    await at.goto(`${url}/messages/m`);
+    await at.getByRole("button", { name: "Cancel the message" }).click();
+    await at.getByRole("alertdialog").getByRole("button", { name: "Cancel the message" }).click();
+    await at.getByRole("status").getByText("1 cancelled, 0 too late.").waitFor();
+    await at.getByRole("button", { name: "Cancel the message" }).waitFor({ state: "detached" });
+    await at.getByText("cancelled", { exact: true }).first().waitFor();
+    await at.context().close();
+  });
+  await step("a message of many recipients", async () => {
+    const time = "2026-01-31T10:00:00Z";
+    const sends = Array.from({ length: 1000 }, (_, i) => ({
+      send: `m.${i}`, message: "m", to: `person-${i}@example.com`, from: "shop@example.com", state: i < 7 ? "failed" : "sent", class: "marketing", priority: "normal", tags: "", attempts: 1, accepted: time, updated: time, life: [{ at: time, event: "sent" }],
+    }));
+    const at = await as(browser, page);
+    await at.route(/\/v1\/sends\?message=m$/, (r) => r.fulfill({ json: { sends } }));
+    await at.goto(`${url}/messages/m`);
+    await at.getByText("1,000: 7 failed, 993 sent").waitFor();
+    const panels = at.getByRole("heading", { name: /^person-/ });
+    assert.equal(await panels.count(), 50);
+    await at.getByRole("button", { name: "More of 1,000 recipients" }).press("Enter");
+    await at.getByText("person-99@example.com").waitFor();
+    assert.equal(await panels.count(), 100);
+    assert.equal(await at.getByRole("button", { name: "Cancel the message" }).count(), 0, "what has left can be cancelled");
+    await at.context().close();
+  });
   await step("find a person", async () => {
     await page.getByRole("link", { name: "People" }).click();
     await page.getByLabel("Id or address").fill("EVE@ex");
@@ -421,7 +452,7 @@ async function unreached(browser, page, path, width, tries = 3) {
     await at.route(/\/v1\/series\b/, (r) => r.fulfill({ json: { from: day(30), to: day(32), step: "day", series } }));
     await at.goto(`${url}/series`);
     await at.getByLabel("Kind").selectOption("custom");
-    await at.getByLabel("Time").selectOption("30");
+    await at.getByRole("combobox", { name: "Time" }).selectOption("30");
     await at.waitForURL(/\/series\?kind=custom&days=30$/);
     await at.reload();
     assert.equal(await at.getByLabel("Kind").inputValue(), "custom", "what is looked at is not in the URL");

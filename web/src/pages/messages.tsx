@@ -1,9 +1,10 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
-import { shortened, when, words } from "../format";
-import { Ago, Button, Empty, Field, FormDialog, Loaded, More, Panel, PageHead, Refresh, Select, State, Table, Tabs, Text, toneOf, useTyped, type Column } from "../ui";
+import { count, shortened, when, words } from "../format";
+import { Ago, Button, Confirm, Empty, Field, FormDialog, Loaded, More, Panel, PageHead, Refresh, Select, State, Table, Tabs, Text, toneOf, useTyped, type Column } from "../ui";
 
 type Found = Schema<"FoundSend">;
 type Life = Schema<"SendLife">;
@@ -88,48 +89,86 @@ function firstBy(anybody?: string, person?: string): string {
   return person === anybody ? `${when(person)}, by a person` : `${when(person)}, by a person; ${when(anybody)}, by a machine`;
 }
 
+const atOnce = 50; // sends of a message that are drawn at first: it may have 1,000, each with its life
+
+/** statesOf says how many of some sends are in which state. */
+function statesOf(sends: Found[]): string {
+  const many = new Map<string, number>();
+  for (const s of sends) many.set(s.state, (many.get(s.state) ?? 0) + 1);
+  return [...many].map(([state, n]) => `${count(n)} ${words(state)}`).join(", ");
+}
+
+/** Cancel stops what has not left yet of a message, and says what became of it. */
+function Cancel({ id, told }: { id: string; told: (what: string) => void }) {
+  const client = useQueryClient();
+  const act = async () => {
+    const { cancelled, left, open } = await call("delete", "/v1/messages/{id}", { params: { id } });
+    told(`${count(cancelled)} cancelled, ${count(left)} too late${open > 0 ? `, ${count(open)} under way: cancelled if they have to wait once more` : ""}.`);
+    await client.invalidateQueries({ queryKey: ["sends"] });
+  };
+  return (
+    <Confirm title="Cancel this message?" action="Cancel the message" act={act} trigger={<Button>Cancel the message</Button>}>
+      What has not left yet of it is not sent any more, to any recipient. That cannot be undone.
+    </Confirm>
+  );
+}
+
+function Sends({ sends }: { sends: Found[] }) {
+  const [most, setMost] = useState(atOnce);
+  return (
+    <div className="stack">
+      {sends.slice(0, most).map((s) => (
+        <Panel key={s.send} title={<Text of={s.to} />} action={<State of={s.state} />}>
+          <div className="stack">
+            {s.waits_for && s.waits_for.length > 0 && <div className="banner warn"><ul className="grow">{s.waits_for.map((w) => <li key={w}><Text of={w} /></li>)}</ul></div>}
+            <LifeList life={s.life as Life[]} />
+            <dl className="facts">
+              <dt>First opened</dt><dd>{firstBy(s.first_open, s.first_human_open)}</dd>
+              <dt>First clicked</dt><dd>{firstBy(s.first_click, s.first_human_click)}</dd>
+            </dl>
+          </div>
+        </Panel>
+      ))}
+      {sends.length > most && <div><Button onClick={() => setMost(most + atOnce)}>More of {count(sends.length)} recipients</Button></div>}
+    </div>
+  );
+}
+
 export function MessagePage({ id }: { id: string }) {
-  // The place before the message: the newest sends that are not newer than it.
-  const query = useQuery({ queryKey: ["sends", "message", id], queryFn: () => get("/v1/sends", { query: { message: id, limit: 200 } }), refetchInterval: 5_000 });
+  const may = useMay("messages:send");
+  const [told, setTold] = useState("");
+  const query = useQuery({ queryKey: ["sends", "message", id], queryFn: () => get("/v1/sends", { query: { message: id } }), refetchInterval: ({ state }) => ((state.data?.sends.length ?? 0) > atOnce ? 10_000 : 5_000) });
+  const waits = query.data?.sends.some((s) => s.state === "waiting");
   return (
     <>
-      <PageHead title="Message"><Link href="/messages">All mail</Link></PageHead>
-      <Loaded query={query} rows={6}>
-        {({ sends }) => {
-          const first = sends[0];
-          if (!first) return <Panel><Empty title="There is no such message">One that was just accepted may take a moment.</Empty></Panel>;
-          return (
-            <div className="cols2">
-              <div className="stack">
-                {sends.map((s) => (
-                  <Panel key={s.send} title={<Text of={s.to} />} action={<State of={s.state} />}>
-                    <div className="stack">
-                      {s.waits_for && s.waits_for.length > 0 && <div className="banner warn"><ul className="grow">{s.waits_for.map((w) => <li key={w}><Text of={w} /></li>)}</ul></div>}
-                      <LifeList life={s.life as Life[]} />
-                      <dl className="facts">
-                        <dt>First opened</dt><dd>{firstBy(s.first_open, s.first_human_open)}</dd>
-                        <dt>First clicked</dt><dd>{firstBy(s.first_click, s.first_human_click)}</dd>
-                      </dl>
-                    </div>
-                  </Panel>
-                ))}
+      <PageHead title="Message">{may && waits && <Cancel id={id} told={setTold} />}<Link href="/messages">All mail</Link></PageHead>
+      <div className="stack">
+        {told && <div className="banner" role="status"><span className="grow">{told}</span></div>}
+        <Loaded query={query} rows={6}>
+          {({ sends }) => {
+            const first = sends[0];
+            if (!first) return <Panel><Empty title="There is no such message">One that was just accepted may take a moment.</Empty></Panel>;
+            return (
+              <div className="cols2">
+                <Sends sends={sends} />
+                <Panel title="Details">
+                  <dl className="facts">
+                    <dt>Id</dt><dd className="mono">{id}</dd>
+                    <dt>From</dt><dd><Text of={first.from} /></dd>
+                    {sends.length > 1 && <><dt>Recipients</dt><dd>{count(sends.length)}: {statesOf(sends)}</dd></>}
+                    <dt>Class</dt><dd>{first.class}</dd>
+                    <dt>Priority</dt><dd>{first.priority}</dd>
+                    <dt>Tags</dt><dd><Text of={first.tags.replaceAll(",", ", ") || "–"} /></dd>
+                    {first.journey && <><dt>Journey</dt><dd><Link href={`/journeys/${first.journey}`}><Text of={first.journey} /></Link></dd></>}
+                    {first.user_id && <><dt>Person</dt><dd><Link href={`/people?q=${encodeURIComponent(first.user_id)}`}><Text of={first.user_id} /></Link></dd></>}
+                    <dt>Accepted</dt><dd>{when(first.accepted)}</dd>
+                  </dl>
+                </Panel>
               </div>
-              <Panel title="Details">
-                <dl className="facts">
-                  <dt>Id</dt><dd className="mono">{id}</dd>
-                  <dt>From</dt><dd><Text of={first.from} /></dd>
-                  <dt>Class</dt><dd>{first.class}</dd>
-                  <dt>Priority</dt><dd>{first.priority}</dd>
-                  <dt>Tags</dt><dd><Text of={first.tags.replaceAll(",", ", ") || "–"} /></dd>
-                  {first.journey && <><dt>Journey</dt><dd><Link href={`/journeys/${first.journey}`}><Text of={first.journey} /></Link></dd></>}
-                  {first.user_id && <><dt>Person</dt><dd><Link href={`/people?q=${encodeURIComponent(first.user_id)}`}><Text of={first.user_id} /></Link></dd></>}
-                  <dt>Accepted</dt><dd>{when(first.accepted)}</dd>
-                </dl>
-              </Panel>
-            </div>
-          );
-        }}
-      </Loaded>
+            );
+          }}
+        </Loaded>
+      </div>
     </>
   );
 }
