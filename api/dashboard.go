@@ -24,7 +24,7 @@ import (
 // views each is.
 var dashboardPages = []string{
 	"/{$}", "/setup", "/sign-in", "/people", "/people/{id}", "/messages", "/messages/{id}", "/mailbox", "/mailbox/{number}", "/doubts", "/reactions", "/suppressions",
-	"/dead-letters", "/series", "/imports", "/imports/{id}", "/journeys", "/journeys/{id}", "/settings", "/settings/{part}", "/design",
+	"/dead-letters", "/series", "/imports", "/imports/{id}", "/journeys", "/journeys/{id}", "/settings", "/settings/{part}", "/account", "/design",
 }
 
 // nonceMark stands in the page for what allows one style: that of the library that keeps

@@ -200,6 +200,7 @@ func (s *Server) routes() []route {
 		{get, pingPath, s.ping},
 		{get, sessionPath, s.session},
 		{post, sessionPath, s.signIn},
+		{http.MethodPut, sessionPath, s.changePassword},
 		{http.MethodDelete, sessionPath, s.signOut},
 		{post, setupPath, s.setup},
 		{get, mailboxViewPath, s.viewMailbox},

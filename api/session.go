@@ -45,6 +45,7 @@ type Accounts interface {
 	Session(ctx context.Context, text string) (key.Identity, store.Session, error)
 	SignIn(ctx context.Context, name, password string, from netip.Addr) (session string, a store.Account, err error)
 	First(ctx context.Context, token, name, password string, from netip.Addr) (session string, a store.Account, err error)
+	ChangeOwn(ctx context.Context, own store.Account, old, password string, from netip.Addr) (session string, a store.Account, err error)
 	SignOut(ctx context.Context, text string) error
 	Any(ctx context.Context) (bool, error)
 
@@ -209,7 +210,7 @@ type sessionShown struct {
 	Version     string   `json:"version,omitempty"`
 }
 
-// session is GET, POST and DELETE /v1/session.
+// session is GET /v1/session.
 func (s *Server) session(w http.ResponseWriter, r *http.Request) {
 	shown := sessionShown{Permissions: []string{}}
 	_, err := readQuery(r, nil)
@@ -237,7 +238,7 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request) {
 	s.writeJSON(w, http.StatusOK, shown)
 }
 
-// signsIn answers POST /v1/session and /v1/setup: what begins a session.
+// signsIn answers POST and PUT /v1/session, and /v1/setup: what begins a session.
 func (s *Server) signsIn(w http.ResponseWriter, r *http.Request, fields []field, begin func(context.Context, Accounts, netip.Addr) (string, store.Account, error)) {
 	err := s.readSignIn(r, fields)
 	cookie, plain := cookieOf(r)
@@ -302,6 +303,25 @@ func (s *Server) setup(w http.ResponseWriter, r *http.Request) {
 	var token, name, password string
 	s.signsIn(w, r, []field{{"token", &token}, {"name", &name}, {"password", &password}}, func(ctx context.Context, a Accounts, from netip.Addr) (string, store.Account, error) {
 		return a.First(ctx, token, name, password, from)
+	})
+}
+
+// changePassword is PUT /v1/session: a new password for who is signed in, and a new
+// session, as all of the account end.
+func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) {
+	var old, password string
+	s.signsIn(w, r, []field{{"password", &old}, {"new_password", &password}}, func(ctx context.Context, a Accounts, from netip.Addr) (string, store.Account, error) {
+		who, session, err := a.Session(ctx, tokenOf(r))
+		if err != nil {
+			return "", session.Account, err
+		}
+		if noted, ok := w.(*answer); ok {
+			noted.account, noted.sender, noted.detail = &session.Account, who.ID, "a new password of its own"
+		}
+		if err := s.noteChange(w, r, key.AccountsManage); err != nil {
+			return "", session.Account, err
+		}
+		return a.ChangeOwn(ctx, session.Account, old, password, from)
 	})
 }
 

@@ -228,24 +228,31 @@ func (s *Service) Any(ctx context.Context) (bool, error) {
 
 // SignIn returns a new session for a name and its password.
 func (s *Service) SignIn(ctx context.Context, name, password string, from netip.Addr) (session string, a store.Account, err error) {
+	if a, err = s.verify(ctx, name, password, from); err == nil {
+		session, err = s.begin(ctx, &a)
+	}
+	return session, a, err
+}
+
+// verify returns the account of a name, for its password. Attempts are counted.
+func (s *Service) verify(ctx context.Context, name, password string, from netip.Addr) (a store.Account, err error) {
 	now := s.Clock.Now()
 	if name, err = CheckName(name); err != nil || len(password) > MaxPasswordBytes {
-		return "", a, errSignIn
+		return a, errSignIn
 	}
 	if err = s.throttle.begin(name, from, now); err != nil {
-		return "", a, err
+		return a, err
 	}
 	a, ok, err := s.compare(ctx, name, password)
 	if err != nil {
 		s.throttle.undo(name, from, s.Clock.Now()) // nobody learned whether it was right
-		return "", a, err
+		return a, err
 	}
 	if !ok {
-		return "", a, errSignIn
+		return a, errSignIn
 	}
 	s.throttle.succeeded(name, from, now)
-	session, err = s.begin(ctx, &a)
-	return session, a, err
+	return a, nil
 }
 
 // compare returns the account of a name, and whether a password is that account's. An
@@ -268,6 +275,40 @@ var errSignIn = refusal(sluice.CodeForbidden, "name or password is wrong")
 // errChanged is for who has the password. An account that lost all its sessions meanwhile
 // is such a one: this session would be left.
 var errChanged = refusal(sluice.CodeForbidden, "the account was changed at this moment; sign in again")
+
+// errOldPassword is for who is signed in.
+var errOldPassword = refusal(sluice.CodeForbidden, "the old password is wrong")
+
+// ChangeOwn gives the account of a session a new password, for who has the old one. All
+// its sessions end; the one that is returned is new. An admin who has made the account, or
+// has given it a password, knows it no more then.
+func (s *Service) ChangeOwn(ctx context.Context, own store.Account, old, password string, from netip.Addr) (session string, a store.Account, err error) {
+	c := store.AccountChange{ID: own.ID}
+	if err = CheckPassword(password); err != nil {
+		return "", a, err
+	}
+	if a, err = s.verify(ctx, own.Name, old, from); errors.Is(err, errSignIn) || err == nil && a.ID != own.ID {
+		err = errOldPassword
+	}
+	if err == nil {
+		c.Password, err = s.hasher.hash(ctx, password)
+	}
+	if err != nil {
+		return "", a, err
+	}
+	defer s.forget()
+	if err = s.Store.ChangeAccount(ctx, c); err == nil {
+		a, err = s.Store.Account(ctx, a.Name)
+	}
+	switch {
+	case err != nil:
+	case a.Password != c.Password: // somebody else has changed it since
+		err = errChanged
+	default:
+		session, err = s.begin(ctx, &a)
+	}
+	return session, a, err
+}
 
 // begin makes a session, if the account is as a has it.
 func (s *Service) begin(ctx context.Context, a *store.Account) (string, error) {

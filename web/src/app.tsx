@@ -5,6 +5,7 @@ import { Link, Redirect, Route, Switch, useLocation, useSearch } from "wouter";
 import { LiveProvider, useLiveState } from "./live";
 import { SessionProvider, useSession, useSessionQuery, useSignOut } from "./api/session";
 import { Logo } from "./logo";
+import { Account } from "./pages/account";
 import { DeadLetters } from "./pages/dead";
 import { Setup, SignIn } from "./pages/gate";
 import { ImportPage, Imports } from "./pages/imports";
@@ -79,6 +80,7 @@ function SmallMenu({ signOut }: { signOut: () => void }) {
             {pages.map(([href, text]) => (
               <DropdownMenu.Item key={href} asChild><Link href={href} aria-current={isHere(href, here) ? "page" : undefined}>{text}</Link></DropdownMenu.Item>
             ))}
+            <DropdownMenu.Item asChild><Link href="/account" aria-current={here === "/account" ? "page" : undefined}>Your account</Link></DropdownMenu.Item>
             <DropdownMenu.Item onSelect={signOut}>Sign out <Text of={name ?? ""} /></DropdownMenu.Item>
           </DropdownMenu.Content>
         </DropdownMenu.Root>
@@ -124,7 +126,7 @@ function Shell({ children }: { children: ReactNode }) {
           <Menu />
           <div className="side-foot">
             <div><Health /></div>
-            <div className="small wrap"><Text of={session.name ?? ""} /><br /><span className="muted">{session.role}</span></div>
+            <div className="small wrap"><Link href="/account"><Text of={session.name ?? ""} /></Link><br /><span className="muted">{session.role}</span></div>
             <div><Button className="small" busy={signOut.isPending} onClick={() => signOut.mutate()}>Sign out</Button></div>
             <div className="small muted clip">{session.version}</div>
           </div>
@@ -175,6 +177,7 @@ export function App() {
             <Route path="/journeys/:id">{({ id }) => <JourneyPage key={id} id={id} />}</Route>
             <Route path="/settings"><Settings /></Route>
             <Route path="/settings/:part">{({ part }) => <Settings part={part} />}</Route>
+            <Route path="/account" component={Account} />
             <Route path="/design"><Design /></Route>
             <Route><Empty title="There is no such page" /></Route>
           </Switch>

@@ -364,6 +364,34 @@ async function unreached(browser, page, path, width, tries = 3) {
     const { body } = await ask(page, "GET", "/v1/accounts");
     await ask(page, "DELETE", `/v1/accounts/${body.accounts.find((a) => a.name === "edith@example.com").id}`);
   });
+  await step("the own password", async () => {
+    const next = `${password} two`;
+    const other = await open(browser, 390, "light"); // another browser of the same account
+    await signIn(other, "vic@example.com");
+    await viewer.goto(url);
+    await viewer.getByRole("link", { name: "vic@example.com" }).click();
+    await heading(viewer, "Your account");
+    await viewer.getByText("in the zone of this browser").waitFor();
+    await viewer.getByRole("button", { name: "Change your password" }).click();
+    const dialog = viewer.getByRole("dialog");
+    await accessible(viewer, "a new password");
+    const change = async (old, again) => {
+      await dialog.getByLabel("Old password").fill(old);
+      await dialog.getByLabel("New password", { exact: true }).fill(next);
+      await dialog.getByLabel("New password again").fill(again);
+      await viewer.keyboard.press("Enter");
+    };
+    await change(password, "another one, which differs");
+    await dialog.getByText("The two new passwords differ.").waitFor();
+    await change("wrong horse battery", next);
+    await dialog.getByText("The old password is wrong").waitFor();
+    await change(password, next);
+    await viewer.getByRole("status").getByText("The password is changed").waitFor();
+    await heading(other, "Sign in");
+    await viewer.reload();
+    await heading(viewer, "Your account"); // it has a new session
+    await other.context().close();
+  });
   await step("session revoked", async () => {
     await viewer.goto(url);
     await heading(viewer, "Overview");
@@ -705,7 +733,7 @@ async function unreached(browser, page, path, width, tries = 3) {
   await step("every page at every width and scheme", async () => {
     const storage = await page.context().storageState();
     const found = [];
-    const paths = ["/", "/people", "/people?q=eve@example.com", "/messages", "/doubts", "/reactions", "/reactions?by=step&days=7", "/people?q=long", "/mailbox", "/suppressions", "/dead-letters", "/series", "/imports", `/imports/${imported}`, "/journeys", "/settings/accounts", "/settings/keys", "/settings/groups", "/settings/routes", "/settings/audit", "/design"];
+    const paths = ["/", "/people", "/people?q=eve@example.com", "/messages", "/doubts", "/reactions", "/reactions?by=step&days=7", "/people?q=long", "/mailbox", "/suppressions", "/dead-letters", "/series", "/imports", `/imports/${imported}`, "/journeys", "/settings/accounts", "/settings/keys", "/settings/groups", "/settings/routes", "/settings/audit", "/account", "/design"];
     const { body } = await ask(page, "GET", "/v1/users?q=eve@");
     paths.push(`/people/${body.users[0].braze_id}`);
     // Each width and each scheme once; for pictures all four.
