@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"io/fs"
-	"mime"
 	"net/http"
 	"path"
 	"strconv"
@@ -37,6 +36,10 @@ type asset struct {
 	plain, gzipped []byte
 }
 
+// assetKinds are the kinds of built files. What the machine knows of such names may be
+// another: with nosniff a browser runs no script that is called text/plain.
+var assetKinds = map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+
 // assets are the built files by their paths, packed when they are first asked for.
 var assets = sync.OnceValues(func() (map[string]asset, error) {
 	all := make(map[string]asset)
@@ -56,7 +59,7 @@ var assets = sync.OnceValues(func() (map[string]asset, error) {
 		if err = errors.Join(err, z.Close()); err != nil {
 			return err
 		}
-		all[strings.TrimPrefix(p, "dist")] = asset{mime.TypeByExtension(path.Ext(p)), text, packed.Bytes()}
+		all[strings.TrimPrefix(p, "dist")] = asset{assetKinds[path.Ext(p)], text, packed.Bytes()}
 		return nil
 	})
 	return all, err
