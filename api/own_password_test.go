@@ -9,8 +9,8 @@ import (
 	"sluice/store/sqlstore"
 )
 
-// Whoever is signed in changes the own password, a viewer too. The browser gets a new
-// session, the old one ends, and the audit log has who did it, without passwords.
+// An account changes its own password, that of a viewer too. The browser gets a new session,
+// the old one ends, and the audit log has who did it, without passwords.
 func TestOwnPassword(t *testing.T) {
 	s, url, p, _ := startBraze(t, Options{})
 	db := p.keys.(*sqlstore.Store)
