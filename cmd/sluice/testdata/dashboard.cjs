@@ -195,6 +195,20 @@ async function unreached(browser, page, path, width, tries = 3) {
     await page.getByLabel("Show").selectOption("journey");
     await page.getByText("Nothing is known yet").waitFor();
   });
+  await step("a person is erased", async () => {
+    assert.equal((await ask(page, "POST", "/users/track/sync", { attributes: [{ external_id: "gone", email: "gone@example.com" }] })).status, 201);
+    const found = async () => (await ask(page, "GET", "/v1/users?q=gone@example.com")).body.users;
+    await page.goto(`${url}/people/${(await found())[0].braze_id}`);
+    const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download as JSON" }).click()]);
+    assert.equal(JSON.parse(fs.readFileSync(await file.path(), "utf8")).external_id, "gone");
+    await page.getByRole("button", { name: "Erase" }).click();
+    const dialog = page.getByRole("alertdialog");
+    await dialog.getByText("Erase gone?").waitFor();
+    await accessible(page, "the question before erasing");
+    await dialog.getByRole("button", { name: "Erase the person" }).click();
+    await page.getByText("The person is erased").waitFor();
+    for (const end = Date.now() + 30_000; (await found()).length > 0;) assert.ok(Date.now() < end, "the person is still found");
+  });
   await step("suppress an address", async () => {
     await page.goto(`${url}/suppressions`);
     await page.getByRole("button", { name: "Suppress an address" }).click();

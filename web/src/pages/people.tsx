@@ -1,9 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { ApiError, call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
-import { count, when, words } from "../format";
-import { Badge, Button, Empty, Field, Loaded, Panel, PageHead, State, Table, Text, useTyped, type Column } from "../ui";
+import { count, shortened, when, words } from "../format";
+import { Badge, Button, Confirm, Empty, Field, Loaded, Panel, PageHead, State, Table, Text, useTyped, type Column } from "../ui";
 import { holds, scopeOf, useDomainHold } from "./held";
 import { Timeline } from "./timeline";
 
@@ -99,7 +100,33 @@ function Where({ id }: { id: string }) {
   );
 }
 
+/** Erase asks whether a person is to be forgotten, and has it done. */
+function Erase({ id, name, done }: { id: string; name: string; done: () => void }) {
+  const act = async () => {
+    const { errors = [] } = await call("post", "/users/delete", { body: { braze_ids: [id] } });
+    if (errors.length > 0) throw new ApiError(400, "refused", errors.join(" "));
+    done();
+  };
+  return (
+    <Confirm title={`Erase ${shortened(name)}?`} action="Erase the person" act={act} trigger={<Button>Erase</Button>}>
+      <p>The profile goes within seconds, and mail that waits for the person is cancelled. Within about two hours id and address are taken out of events, of the record of mail, of dead letters and of files.</p>
+      <p>What backups have stays there. It cannot be undone.</p>
+    </Confirm>
+  );
+}
+
+/** save has the browser keep a text as a file. */
+function save(name: string, text: string) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // the browser reads it meanwhile
+}
+
 export function Person({ id }: { id: string }) {
+  const mayErase = useMay("users.delete");
+  const [erased, setErased] = useState(false);
   const query = useQuery({
     queryKey: ["people", "one", id],
     queryFn: async () => {
@@ -108,6 +135,7 @@ export function Person({ id }: { id: string }) {
       return users[0];
     },
   });
+  if (erased) return <><PageHead title="Person"><Link href="/people">All people</Link></PageHead><Panel><Empty title="The person is erased">What is still shown elsewhere goes within about two hours.</Empty></Panel></>;
   return (
     <>
       {!query.data && <PageHead title="Person"><Link href="/people">All people</Link></PageHead>}
@@ -115,13 +143,14 @@ export function Person({ id }: { id: string }) {
         {(user) => {
           const facts: [string, unknown][] = [["Id", user.external_id], ["Our id", user.braze_id], ["Address", user.email], ["Phone", user.phone], ["Language", user.language], ["Country", user.country], ["Time zone", user.time_zone], ["Known since", user.created_at && when(user.created_at)]];
           const custom = Object.entries(user.custom_attributes ?? {});
+          const name = fullName(user) || user.external_id || user.email || id;
           return (
             <>
-              <PageHead title={<Text of={fullName(user) || user.external_id || user.email || id} />}><Link href="/people">All people</Link></PageHead>
+              <PageHead title={<Text of={name} />}>{mayErase && <Erase id={id} name={name} done={() => setErased(true)} />}<Link href="/people">All people</Link></PageHead>
               <div className="cols2">
                 <Timeline id={id} />
                 <div className="stack">
-                  <Panel title="Profile"><dl className="facts">{facts.filter(([, v]) => v).map(([k, v]) => <div key={k} style={{ display: "contents" }}><dt>{k}</dt><dd><Text of={shown(v)} /></dd></div>)}</dl></Panel>
+                  <Panel title="Profile" action={<Button className="small" onClick={() => save(`${id}.json`, JSON.stringify(user, null, 2))}>Download as JSON</Button>}><dl className="facts">{facts.filter(([, v]) => v).map(([k, v]) => <div key={k} style={{ display: "contents" }}><dt>{k}</dt><dd><Text of={shown(v)} /></dd></div>)}</dl></Panel>
                   <Panel title="Consent"><Consent user={user} /></Panel>
                   <Panel title="Journeys" pad={false}><Where id={id} /></Panel>
                   <Panel title="Attributes">{custom.length === 0 ? <p className="muted">No custom attributes.</p> : <dl className="facts">{custom.map(([k, v]) => <div key={k} style={{ display: "contents" }}><dt><Text of={k} /></dt><dd><Text of={shown(v)} /></dd></div>)}</dl>}</Panel>

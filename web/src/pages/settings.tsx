@@ -228,7 +228,7 @@ export function Settings({ part }: { part?: string }) {
   return (
     <>
       <PageHead title="Settings" />
-      {mine.length > 0 && <Tabs label="Settings" tabs={mine.map(([name, { text }]) => [`/settings/${name}`, text])} current={`/settings/${part}`} />}
+      {mine.length > 0 && <Tabs label="Settings" tabs={mine.map(([name, { text }]): [string, string] => [`/settings/${name}`, text])} current={`/settings/${part}`} />}
       {part && !shown ? <Empty title="There is no such page" />
         : shown && permissions.includes(shown.permission) ? shown.show()
         : <Panel><Empty title="Not for your role">It lacks the permission {shown?.permission ?? "for any setting"}.</Empty></Panel>}
