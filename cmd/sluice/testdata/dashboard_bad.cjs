@@ -305,6 +305,13 @@ const tryAgain = (at) => at.evaluate(() => [...document.querySelectorAll("button
     await at.evaluate(() => window.dispatchEvent(new Event("visibilitychange"))); // its tab is looked at again
     await at.getByText("new@example.com").waitFor({ state: "attached" });
     assert.equal(await dialog.getByLabel("New password").inputValue(), "a long new password", "what was written is gone");
+    const vic = async () => (await ask(page, "GET", "/v1/accounts")).body.accounts.find((a) => a.name === "vic@example.com");
+    assert.equal((await ask(page, "PUT", `/v1/accounts/${(await vic()).id}`, { role: "editor" })).status, 204);
+    await dialog.getByLabel("New password").fill("");
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.equal((await vic()).role, "editor", "a form that was left as it was has changed a role");
+    await ask(page, "PUT", `/v1/accounts/${(await vic()).id}`, { role: "viewer" });
     await at.context().close();
   });
   await step("what to do first, where nothing was ever done", async () => {

@@ -200,7 +200,7 @@ export function Doubts() {
               <Panel key={d.send} title={<Link href={`/messages/${d.send.split(".")[0]}`}><Text of={d.to} /></Link>} action={may && d.undecided && (
                 <FormDialog title={`Did the mail to ${shortened(d.to)} arrive?`} action="Decide" submit={(values) => decide(d, values)} trigger={<Button className="small">Decide</Button>}>
                   <label className="field"><span>Decision</span>
-                    <select className="input" name="decision" defaultValue="sent"><option value="sent">It has arrived</option><option value="again">Send it once more</option><option value="give_up">Give it up</option></select>
+                    <select className="input" name="decision" defaultValue="" required><option value="" disabled>Choose</option><option value="sent">It has arrived: it counts as sent</option><option value="again">Send it once more: it may arrive twice</option><option value="give_up">Give it up: it counts as failed</option></select>
                   </label>
                   <Field label="Why" name="note" maxLength={200} pattern="[ -~]*" placeholder="the relay's log has it" />
                 </FormDialog>

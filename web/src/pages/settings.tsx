@@ -1,5 +1,5 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
-import type { ReactNode } from "react";
+import { useState, type ReactNode } from "react";
 import { Redirect } from "wouter";
 import { call, get, type Schema } from "../api/client";
 import { useSession } from "../api/session";
@@ -16,9 +16,12 @@ const parts: Record<string, { text: string; permission: string; show: () => Reac
   audit: { text: "Audit log", permission: "accounts:manage", show: () => <Audit /> },
 };
 
+/** RoleSelect also says which role was shown when the form was opened: another admin may give another one meanwhile, which stays unless one is chosen here. */
 function RoleSelect({ value = "viewer" }: { value?: string }) {
+  const [was] = useState(value);
   return (
     <label className="field"><span>Role</span>
+      <input type="hidden" name="was" value={was} />
       <select className="input" name="role" defaultValue={value}>
         <option value="viewer">viewer: sees all but accounts and keys</option>
         <option value="editor">editor: also changes content, people and mail</option>
@@ -44,7 +47,11 @@ function Accounts() {
         return (
           <div className="rowx" style={{ justifyContent: "flex-end" }}>
             <FormDialog title={`Change ${shortened(a.name)}`} action="Save" trigger={<Button className="small">Change</Button>}
-              submit={async (v) => { await call("put", "/v1/accounts/{id}", { params: { id: a.id }, body: { ...(v.role !== a.role && { role: v.role }), ...(v.password && { password: v.password }), ...(v.role === a.role && !v.password && { role: a.role }) } }); await again(); }}>
+              submit={async (v) => {
+                const body = { ...(v.role !== v.was && { role: v.role }), ...(v.password && { password: v.password }) };
+                if (Object.keys(body).length > 0) await call("put", "/v1/accounts/{id}", { params: { id: a.id }, body });
+                await again();
+              }}>
               <RoleSelect value={a.role} />
               <Field label="New password" name="password" type="password" autoComplete="new-password" minLength={12} hint="Empty: the old one stays. A new one signs the account out." />
             </FormDialog>
@@ -57,7 +64,7 @@ function Accounts() {
   ];
   return (
     <Panel title="Accounts" pad={false} action={
-      <FormDialog title="Make an account" action="Make it" trigger={<Button className="small" kind="primary">Make an account</Button>} submit={async (v) => { await call("post", "/v1/accounts", { body: v }); await again(); }}>
+      <FormDialog title="Make an account" action="Make it" trigger={<Button className="small" kind="primary">Make an account</Button>} submit={async ({ name, role, password }) => { await call("post", "/v1/accounts", { body: { name, role, password } }); await again(); }}>
         <Field label="Name" name="name" placeholder="bob@example.com" required autoComplete="off" />
         <RoleSelect />
         <Field label="Password" name="password" type="password" autoComplete="new-password" minLength={12} required hint="At least 12 characters. Hand it over yourself: no mail is sent." />
