@@ -503,6 +503,9 @@ async function unreached(browser, page, path, width, tries = 3) {
     await plot.hover({ position: { x: (await plot.boundingBox()).width - 3, y: 50 } });
     await at.locator(".u-legend").getByText("31 Jan 2026 (UTC)").waitFor();
     await at.unroute(/\/v1\/series\b/);
+    await at.goto(`${url}/series`);
+    const [csv] = await Promise.all([at.waitForEvent("download"), at.getByRole("link", { name: "Download as CSV" }).click()]);
+    assert.match(fs.readFileSync(await csv.path(), "utf8"), /^time,name,count\n.*\bsent,1\n/s);
     let from;
     at.on("request", (r) => { if (r.url().includes("/v1/reactions")) from = new URL(r.url()).searchParams.get("from"); });
     await at.goto(`${url}/reactions?by=day&days=7`);

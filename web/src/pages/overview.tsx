@@ -59,8 +59,8 @@ function Standing({ o }: { o: Data }) {
         <dt>Processes</dt><dd>{o.processes}</dd>
         <dt>Items</dt><dd>{count(o.accepted)} taken in, {count(o.stored)} stored <span className="muted">since this process began</span></dd>
         <dt>In doubt</dt><dd>{o.in_doubt > 0 ? <Link href="/doubts">{count(o.in_doubt)} mails need a decision</Link> : count(o.in_doubt)}</dd>
-        <dt>Dead letters</dt><dd>{o.dead_letters > 0 ? <Link href="/dead-letters">{count(o.dead_letters)} since this process began</Link> : "none since this process began"}</dd>
-        <dt>Suppressed</dt><dd>{count(o.suppressed)} addresses</dd>
+        <dt>Dead letters</dt><dd><Link href="/dead-letters">{o.dead_letters > 0 ? count(o.dead_letters) : "none"} since this process began</Link></dd>
+        <dt>Suppressed</dt><dd>{count(o.suppressed)} addresses and domains</dd>
         <dt>Disk</dt><dd>{o.disk_size_bytes > 0 ? <>{bytes(o.disk_free_bytes)} free {disk < 0.1 && <Badge tone="warn">nearly full</Badge>}</> : "not known"}</dd>
       </dl>
     </Panel>

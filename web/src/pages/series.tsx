@@ -101,12 +101,13 @@ export default function Series() {
         line.sum += row.count;
         line.at.set(Date.parse(row.time) / 1000, row.count);
       }
-      return { times, lines: [...lines.values()].sort((a, b) => b.sum - a.sum) };
+      return { from: data.from, times, lines: [...lines.values()].sort((a, b) => b.sum - a.sum) };
     },
   });
+  const csv = `/v1/series?${new URLSearchParams({ kind, by: "name", step, from: query.data?.from ?? "", format: "csv" })}`;
   return (
     <>
-      <PageHead title="Series" />
+      <PageHead title="Series">{query.data && query.data.lines.length > 0 && <a className="btn" href={csv} download={`series-${kind}-${days}.csv`}>Download as CSV</a>}</PageHead>
       <div className="stack">
         <div className="toolbar">
           <Select label="Kind" value={kind} onChange={(k) => show({ kind: k })} options={kinds} />
