@@ -199,6 +199,16 @@ func TestSessionsAreTheirOwners(t *testing.T) {
 	if cookies := secure.Cookies(); len(cookies) != 1 || cookies[0].Name != "__Host-sluice" || !cookies[0].Secure || cookies[0].Path != "/" {
 		t.Errorf("behind https: %d %v", secure.StatusCode, cookies)
 	}
+	first := call("POST", "/v1/session", signIn, "Origin", s.url).Cookies()[0]
+	again := call("POST", "/v1/session", signIn, "Origin", s.url, "Cookie", first.Name+"="+first.Value).Cookies()[0]
+	for _, tt := range []struct {
+		cookie *http.Cookie
+		want   int
+	}{{first, http.StatusUnauthorized}, {again, http.StatusOK}} {
+		if res := call("GET", "/v1/sending", "", "Cookie", tt.cookie.Name+"="+tt.cookie.Value); res.StatusCode != tt.want {
+			t.Errorf("signed in twice in a browser: %d, want %d", res.StatusCode, tt.want)
+		}
+	}
 	for i, want := 0, http.StatusForbidden; i < 12; i++ {
 		if i >= 10 {
 			want = http.StatusTooManyRequests
