@@ -142,7 +142,7 @@ func TestDashboard(t *testing.T) {
 func TestDashboardOfBadAnswers(t *testing.T) {
 	t.Parallel()
 	s, link := startDashboard(t)
-	drive(t, s, link, "dashboard_bad.cjs", "no answer is told of within 15 seconds", "an error of the server, on every page", "an error that comes slowly is told of at once", "figures that cannot be asked for again", "answers of another form", "hostile texts on every page", "another account in the same tab", "another account in another tab", "a session that ends while a form is filled in", "a list that changes while a form in it is filled in", "what to do first, where nothing was ever done", "a search that is gone back to", "lists of several pages", "a dead letter at the end of a list", "a dialog whose call fails keeps the keyboard", "a dialog that is left while its call is under way", "the menu of a phone by the keyboard")
+	drive(t, s, link, "dashboard_bad.cjs", "no answer is told of within 15 seconds", "an error of the server, on every page", "an error that comes slowly is told of at once", "figures that cannot be asked for again", "answers of another form", "hostile texts on every page", "another account in the same tab", "another account in another tab", "a session that ends while a form is filled in", "a list that changes while a form in it is filled in", "what to do first, where nothing was ever done", "one of several processes", "a search that is gone back to", "lists of several pages", "a dead letter at the end of a list", "a dialog whose call fails keeps the keyboard", "a dialog that is left while its call is under way", "the menu of a phone by the keyboard")
 }
 
 // What a browser sends for another page is refused, and no cookie goes over plain http.

@@ -333,6 +333,19 @@ const tryAgain = (at) => at.evaluate(() => [...document.querySelectorAll("button
       await at.context().close();
     }
   });
+  await step("one of several processes", async () => {
+    const { body } = await ask(page, "GET", "/v1/overview");
+    const sends = [["marketing", "waiting", 1000], ["transactional", "waiting", 234], ["marketing", "sent", 5]].map(([of, state, count]) => ({ class: of, state, count }));
+    const shared = { ...body, processes: 3, sends, in_doubt: 0, lanes: [{ priority: "normal", waiting: 400, oldest_seconds: 1 }] };
+    const at = await as(browser, page);
+    await at.route(/\/v1\/overview\/stream$/, (r) => r.fulfill({ contentType: "text/event-stream", body: `data: ${JSON.stringify(shared)}\n\n` }));
+    await at.route(/\/v1\/overview$/, (r) => r.fulfill({ json: shared }));
+    await at.goto(url);
+    await at.getByText("1,234 of all processes").waitFor();
+    await at.getByText("of this process alone").waitFor();
+    await at.getByText("of what this process stores").waitFor();
+    await at.context().close();
+  });
   await step("a search that is gone back to", async () => {
     for (const [path, label, name] of [["/people", "Id or address", "q"], ["/messages", "To the address", "to"], ["/mailbox", "To the address", "to"], ["/suppressions", "Address or domain", "entry"]]) {
       await page.goto(url + path);

@@ -50,12 +50,14 @@ function Figures() {
 
 function Standing({ o }: { o: Data }) {
   const parts: [string, string][] = [["Redis", o.redis], ["Database", o.database]];
+  const waiting = o.sends.reduce((n, s) => n + (s.state === "waiting" ? s.count : 0), 0);
   const disk = o.disk_size_bytes > 0 ? o.disk_free_bytes / o.disk_size_bytes : 1;
   return (
     <Panel title="Health" action={o.ready ? <Badge tone="good">ready</Badge> : <Badge tone="bad">not ready</Badge>}>
       <dl className="facts">
         {parts.map(([name, why]) => <div key={name} style={{ display: "contents" }}><dt>{name}</dt><dd>{why ? <><Badge tone="bad">does not answer</Badge> {visible(why)}</> : <Badge tone="good">answers</Badge>}</dd></div>)}
-        <dt>Oldest not stored</dt><dd>{o.lag_seconds > 5 ? <Badge tone="warn">{span(o.lag_seconds)}</Badge> : span(o.lag_seconds)}</dd>
+        <dt>Oldest not stored</dt><dd>{o.lag_seconds > 5 ? <Badge tone="warn">{span(o.lag_seconds)}</Badge> : span(o.lag_seconds)}{o.processes > 1 && <span className="muted"> of what this process stores</span>}</dd>
+        <dt>Waiting mail</dt><dd>{count(o.in_doubt < 0 ? o.in_doubt : waiting)}{o.processes > 1 && <span className="muted"> of all processes</span>}</dd>
         <dt>Processes</dt><dd>{o.processes}</dd>
         <dt>Items</dt><dd>{count(o.accepted)} taken in, {count(o.stored)} stored <span className="muted">since this process began</span></dd>
         <dt>In doubt</dt><dd>{o.in_doubt > 0 ? <Link href="/doubts">{count(o.in_doubt)} mails need a decision</Link> : count(o.in_doubt)}</dd>
@@ -144,7 +146,7 @@ export function Overview() {
             <div className="cols2">
               <Standing o={o} />
               <div className="stack">
-                <Panel title="Lanes" action={<span className="muted small">{count(o.later)} for later</span>} pad={false}>
+                <Panel title="Lanes" action={<span className="muted small">{count(o.later)} for later{o.processes > 1 && ", of this process alone"}</span>} pad={false}>
                   <Table label="Lanes" columns={laneColumns} rows={o.lanes} keyOf={(l) => l.priority} empty={<p className="panel-body muted">This process does not send.</p>} />
                 </Panel>
                 <Panel title="Routes" action={<span className="muted small">Mails since this process began</span>} pad={false}>
