@@ -547,6 +547,10 @@ async function unreached(browser, page, path, width, tries = 3) {
     assert.ok((await dialog.textContent()).includes("d".repeat(250)), "an entry is not shown whole");
     const box = await dialog.boundingBox();
     assert.ok(box.x >= 0 && box.x + box.width <= 390 && box.y + box.height <= 844, "an entry is beyond the window");
+    await phone.goto(`${url}/settings/keys`);
+    await phone.getByRole("button", { name: "events:write" }).click();
+    await dialog.getByText("What shop may do").waitFor();
+    assert.deepEqual(await dialog.getByRole("listitem").allTextContents(), ["events:write"]);
     await phone.context().close();
   });
   await step("bad names", async () => {
@@ -566,6 +570,11 @@ async function unreached(browser, page, path, width, tries = 3) {
     await page.getByRole("table").getByRole("link").first().click();
     await page.getByRole("heading", { name: "What happened" }).waitFor();
     await accessible(page, "a person of a long name");
+    await page.getByRole("button", { name: "Show all" }).press("Enter");
+    assert.equal((await page.getByRole("dialog").locator("pre").textContent()).length, 10_000, "a long attribute is not shown whole");
+    await accessible(page, "a long attribute");
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
     const texts = await page.evaluate(() => [...document.querySelectorAll("bdi")].map((e) => e.textContent));
     assert.ok(texts.some((t) => t.includes("WWWW")) && texts.every((t) => t.length <= 201 && !/[\u202a-\u202e\u2066-\u2069]/.test(t)), "a text is shown whole, or turns what is beside it");
     assert.equal(await page.evaluate(() => window.hacked), undefined, "a script in a name was run");

@@ -217,7 +217,7 @@ const tryAgain = (at) => at.evaluate(() => [...document.querySelectorAll("button
         const height = await at.evaluate(() => document.documentElement.scrollHeight);
         if (width >= 390 && height > 6000) wrong.push(`${where} is ${height} pixels high`);
         else if (shots) await at.screenshot({ path: `${shots}/bad${path.replace(/\W+/g, "_")}-${width}.png` });
-        for (const button of await at.getByRole("button", { name: /^(Remove|Change|Decide|Revoke|Sign out|Look now|Undo|Pause)$/ }).all()) {
+        for (const button of await at.getByRole("button", { name: /^(Remove|Change|Decide|Revoke|Sign out|Look now|Undo|Pause|Erase|Show all)$/ }).or(at.locator(".as-link")).all()) {
           if (width === 320 || !(await button.isVisible()) || await button.evaluate((b) => b.closest(".side") !== null)) continue;
           await button.click();
           const dialog = at.getByRole("alertdialog").or(at.getByRole("dialog"));

@@ -4,7 +4,7 @@ import { Link, useLocation, useSearch } from "wouter";
 import { ApiError, call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
 import { count, shortened, when, words } from "../format";
-import { Badge, Button, Confirm, Empty, Field, Loaded, Panel, PageHead, State, Table, Text, useTyped, type Column } from "../ui";
+import { Badge, Button, Confirm, Empty, Field, Loaded, Long, Panel, PageHead, State, Table, Text, useTyped, type Column } from "../ui";
 import { holds, scopeOf, useDomainHold } from "./held";
 import { Timeline } from "./timeline";
 
@@ -153,7 +153,7 @@ export function Person({ id }: { id: string }) {
                   <Panel title="Profile" action={<Button className="small" onClick={() => save(`${id}.json`, JSON.stringify(user, null, 2))}>Download as JSON</Button>}><dl className="facts">{facts.filter(([, v]) => v).map(([k, v]) => <div key={k} style={{ display: "contents" }}><dt>{k}</dt><dd><Text of={shown(v)} /></dd></div>)}</dl></Panel>
                   <Panel title="Consent"><Consent user={user} /></Panel>
                   <Panel title="Journeys" pad={false}><Where id={id} /></Panel>
-                  <Panel title="Attributes">{custom.length === 0 ? <p className="muted">No custom attributes.</p> : <dl className="facts">{custom.map(([k, v]) => <div key={k} style={{ display: "contents" }}><dt><Text of={k} /></dt><dd><Text of={shown(v)} /></dd></div>)}</dl>}</Panel>
+                  <Panel title="Attributes">{custom.length === 0 ? <p className="muted">No custom attributes.</p> : <dl className="facts">{custom.map(([k, v]) => <div key={k} style={{ display: "contents" }}><dt><Text of={k} /></dt><dd><Long of={shown(v)} name={k} /></dd></div>)}</dl>}</Panel>
                   {(user.purchases ?? []).length > 0 && <Panel title="Purchases"><dl className="facts">{user.purchases!.map((p) => <div key={p.name} style={{ display: "contents" }}><dt><Text of={p.name ?? ""} /></dt><dd>{count(p.count)}, last {when(p.last)}</dd></div>)}</dl></Panel>}
                 </div>
               </div>

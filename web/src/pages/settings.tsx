@@ -75,6 +75,16 @@ function Accounts() {
   );
 }
 
+/** Permissions are what a key may do: the beginning, and in a dialog all. */
+function Permissions({ of: { name, id, permissions } }: { of: Schema<"APIKey"> }) {
+  if (permissions.length === 0) return <span className="muted">nothing</span>;
+  return (
+    <Details title={`What ${shortened(name || id)} may do`} trigger={<button type="button" className="as-link clip">{permissions.join(", ")}</button>}>
+      <ul className="stack-s">{permissions.map((p) => <li key={p} className="mono">{p}</li>)}</ul>
+    </Details>
+  );
+}
+
 function Keys() {
   const client = useQueryClient();
   const query = useQuery({ queryKey: ["keys"], queryFn: () => get("/v1/keys") });
@@ -82,7 +92,7 @@ function Keys() {
   const columns: Column<Schema<"APIKey">>[] = [
     { header: "Name", accessorKey: "name", cell: (c) => (c.row.original.name ? <Text of={c.row.original.name} /> : <span className="muted">none</span>) },
     { header: "Id", accessorKey: "id", meta: { hideSmall: true }, cell: (c) => <span className="mono">{c.row.original.id}</span> },
-    { header: "May", id: "may", accessorFn: (k) => k.permissions.length, cell: (c) => <div className="clip muted" title={c.row.original.permissions.join(", ")}>{c.row.original.permissions.join(", ")}</div> },
+    { header: "May", id: "may", accessorFn: (k) => k.permissions.length, cell: (c) => <Permissions of={c.row.original} /> },
     { header: "Made", accessorKey: "created", meta: { hideSmall: true }, cell: (c) => <span className="muted nowrap">{when(c.row.original.created)}</span> },
     {
       header: () => <span className="sr">Actions</span>, id: "actions", enableSorting: false, meta: { num: true },

@@ -368,6 +368,12 @@ export function Details({ trigger, title, children }: { trigger: ReactNode; titl
   );
 }
 
+/** Long is a text of others that is cut if it is very long, and can be read whole by a phone and by the keyboard as well. */
+export function Long({ of, name }: { of: string; name: string }) {
+  if (shortened(of) === visible(of)) return <Text of={of} />;
+  return <><Text of={of} /> <Details title={<Text of={name} />} trigger={<Button className="small">Show all</Button>}><Source of={of} /></Details></>;
+}
+
 /** Progress is how much of something is done, from 0 to 1. */
 export function Progress({ part, label }: { part: number; label: string }) {
   const percent = Math.floor(Math.min(1, Math.max(0, part)) * 100);
