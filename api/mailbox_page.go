@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"sluice/lib/key"
+	libmime "sluice/lib/mime"
 )
 
 // A mail of the built-in mailboxes is shown as a page of its own, by the dashboard in a
@@ -106,6 +107,9 @@ func findText(h header, body io.Reader, depth int) (page, plain string) {
 		body = base64.NewDecoder(base64.StdEncoding, body)
 	case "quoted-printable":
 		body = quotedprintable.NewReader(body)
+	}
+	if decoded, err := libmime.UTF8(parameters["charset"], body); err == nil { // else its ASCII can be read
+		body = decoded
 	}
 	text, _ := io.ReadAll(io.LimitReader(body, maxViewBytes)) // what cannot be read is not shown
 	if kind == "text/html" {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"sluice"
+	libmime "sluice/lib/mime"
 	"sluice/mail/via/sinkbox"
 )
 
@@ -108,7 +109,7 @@ func subjectOf(message []byte) string {
 		return ""
 	}
 	raw := m.Header.Get("Subject")
-	subject, err := new(mime.WordDecoder).DecodeHeader(raw)
+	subject, err := (&mime.WordDecoder{CharsetReader: libmime.UTF8}).DecodeHeader(raw)
 	if err != nil {
 		subject = raw
 	}

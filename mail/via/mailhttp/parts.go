@@ -15,9 +15,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/text/encoding/htmlindex"
-
 	"sluice"
+	libmime "sluice/lib/mime"
 )
 
 // Bounds of a message's structure, whatever program wrote it.
@@ -96,25 +95,12 @@ func decode(encoding, charset string, body io.Reader) (string, error) {
 	case "base64":
 		body = base64.NewDecoder(base64.StdEncoding, body)
 	}
-	body, err := toUTF8(charset, body)
+	body, err := libmime.UTF8(charset, body)
 	if err != nil {
 		return "", err
 	}
 	b, err := io.ReadAll(io.LimitReader(body, sluice.MaxMessageBytes))
 	return string(b), err
-}
-
-// toUTF8 reads a charset by the names that mail and browsers have for it.
-func toUTF8(charset string, body io.Reader) (io.Reader, error) {
-	switch strings.ToLower(charset) {
-	case "", "utf-8", "us-ascii":
-		return body, nil
-	}
-	e, err := htmlindex.Get(charset)
-	if err != nil {
-		return nil, fmt.Errorf("its charset %q is not known", charset)
-	}
-	return e.NewDecoder().Reader(body), nil
 }
 
 // ofAddresses are the headers that are lists of addresses (RFC 5322, 3.6.2, 3.6.3,
@@ -125,7 +111,7 @@ var ofAddresses = []string{"From", "Sender", "Reply-To", "To", "Cc", "Resent-Fro
 // decoded.
 func (p *parts) decoded(name string) string {
 	text := p.header.Get(name)
-	d := mime.WordDecoder{CharsetReader: toUTF8}
+	d := mime.WordDecoder{CharsetReader: libmime.UTF8}
 	out, err := d.DecodeHeader(text)
 	switch {
 	case err != nil || out == text:
