@@ -1442,7 +1442,11 @@ export interface paths {
          * @description By the cookie of a browser.
          */
         get: operations["getSession"];
-        put?: never;
+        /**
+         * Change the own password
+         * @description Gives the account of the cookie's session a new password, for who has the old one. All sessions of the account end; the answer has the cookie of a new one. The request must have the Origin of this server. Attempts count as those to sign in.
+         */
+        put: operations["changeOwnPassword"];
         /**
          * Sign in
          * @description Answers with the cookie of a session of 12 hours. Behind https it is `__Host-sluice`; on http to a name of loopback `sluice`; other plain http is refused. The request must have the Origin of this server. After 10 attempts on a name that fail, or 40 from an address, it is refused for 15 minutes.
@@ -2906,11 +2910,12 @@ export interface components {
             database: string;
             accepted: number;
             stored: number;
-            /** @description How old the oldest item is that is not stored yet. */
+            /** @description How old the oldest item is that is not stored yet, of the logs that this process stores. */
             lag_seconds: number;
             /** @description Committed by this process since it began. */
             dead_letters: number;
             marketing_stopped: boolean;
+            /** @description Of the partitions that this process sends, as `later`. */
             lanes: components["schemas"]["LaneStanding"][];
             /** @description Sends that wait for their time. */
             later: number;
@@ -9089,6 +9094,52 @@ export interface operations {
                 };
             };
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooFast"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    changeOwnPassword: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    password: string;
+                    new_password: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The answer. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            /** @description The query or the body is not understood. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["TooSlow"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["NotUnderstood"];
             429: components["responses"]["TooFast"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
