@@ -35,9 +35,6 @@ type FeedStore interface {
 	// name, and those of one app and one user alone if they are named. It counts some
 	// most events at most.
 	FeedCount(ctx context.Context, after, upTo sluice.Place, most int, app, user string) ([]FeedSum, error)
-
-	// FeedOldest returns the time of the oldest event that is stored; 0: there is none.
-	FeedOldest(ctx context.Context) (millis int64, err error)
 }
 
 // FeedPage is a part of a partition's feed.

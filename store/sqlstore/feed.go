@@ -166,9 +166,3 @@ func (s *Store) FeedCount(ctx context.Context, after, upTo sluice.Place, most in
 	}, strings.Replace(rawQuery(s.d, "feed_count"), "$ONLY", only, 1), append(args, most)...)
 	return sums, s.failed(err, "count events of partition %d in", after.Partition)
 }
-
-// FeedOldest implements store.FeedStore.
-func (s *Store) FeedOldest(ctx context.Context) (millis int64, err error) {
-	err = s.each(ctx, rawQuery(s.d, "feed_oldest"), nil, func(scan scanner) error { return scan(s.instant(&millis)) })
-	return millis, s.failed(err, "look for the oldest event in")
-}

@@ -104,9 +104,6 @@ func testFeedCount(t *testing.T, f *fixture, s fed, places []sluice.Place) {
 			t.Errorf("%+v: %v, %v", c, sums, err)
 		}
 	}
-	if oldest, err := s.FeedOldest(f.ctx); err != nil || oldest != 1 {
-		t.Errorf("oldest %d, %v", oldest, err)
-	}
 	heads, err := s.FeedHeads(f.ctx, follower)
 	if err != nil || heads[0] != f.at {
 		t.Errorf("heads %v, %v, want %s", heads, err, f.at)

@@ -1,1 +1,0 @@
-SELECT time FROM events ORDER BY time LIMIT 1
