@@ -448,15 +448,10 @@ type Store interface {
 	// order, after one (zero: from the first).
 	Sharing(ctx context.Context, address Key, after ID, limit int) ([]ID, error)
 
-	// UserPage returns at most limit users of a partition, in the order of their
-	// numbers, after a number; those who were merged into another are left out.
-	UserPage(ctx context.Context, partition int, after int64, limit int) ([]Row, error)
-
 	// EachProfile calls f with the numbers and profiles of users of a partition,
 	// in the order of their numbers, after a number, until f returns false, at
-	// most limit times; those who were merged into another are left out. It is
-	// for who reads all users: UserPage with nothing to spare. f must be quick,
-	// as the database waits for it.
+	// most limit times; those who were merged into another are left out. f must be
+	// quick, as the database waits for it.
 	EachProfile(ctx context.Context, partition int, after int64, limit int, f func(number int64, profile string) bool) error
 
 	// ProfilesOf calls f with the numbers and profiles of some users of a partition,

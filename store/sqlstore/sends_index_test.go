@@ -94,15 +94,13 @@ func TestProfilesAreReadInOrder(t *testing.T) {
 	db := bypass(t, "pgx", postgres.SocketURL(name))
 	exec(t, db, "ALTER TABLE users SET (autovacuum_enabled = false)")
 	exec(t, db, "INSERT INTO users (part, number, updated, to_part, to_number, profile) SELECT g % 16, g / 16 + 1, now(), 0, 0, repeat('x', 100) FROM generate_series(0, 199999) g")
-	for _, query := range []string{"user_profiles", "user_page"} {
-		text, err := os.ReadFile(filepath.Join("query", query+".sql"))
-		must(t, err)
-		for _, value := range []string{"3", "100", "50"} {
-			text = bytes.Replace(text, []byte("?"), []byte(value), 1)
-		}
-		if plan := fmt.Sprint(queryTexts(t, db, "EXPLAIN "+string(text))); !strings.Contains(plan, "Index Scan using users_pkey") || strings.Contains(plan, "Sort") {
-			t.Errorf("%s: %s", query, plan)
-		}
+	text, err := os.ReadFile(filepath.Join("query", "user_profiles.sql"))
+	must(t, err)
+	for _, value := range []string{"3", "100", "50"} {
+		text = bytes.Replace(text, []byte("?"), []byte(value), 1)
+	}
+	if plan := fmt.Sprint(queryTexts(t, db, "EXPLAIN "+string(text))); !strings.Contains(plan, "Index Scan using users_pkey") || strings.Contains(plan, "Sort") {
+		t.Error(plan)
 	}
 }
 

@@ -266,16 +266,9 @@ func (s *Store) Sharing(ctx context.Context, k user.Key, after user.ID, limit in
 	return all, s.failed(err, "read the users of an address in")
 }
 
-// UserPage implements user.Store. Its statement, and that of EachProfile, says to_number
-// <= 0 where = 0 would say the same: without statistics PostgreSQL takes an equality for
-// rare. Then it reads the rest of the partition and sorts it, for each page.
-func (s *Store) UserPage(ctx context.Context, partition int, after int64, limit int) ([]user.Row, error) {
-	var all []user.Row
-	err := s.userRows(ctx, rawQuery(s.d, "user_page"), []any{partition, after, limit}, func(_ string, u user.Row) { all = append(all, u) })
-	return all, s.failed(err, "read users of partition %d after %d from", partition, after)
-}
-
-// EachProfile implements user.Store.
+// EachProfile implements user.Store. Its statement says to_number <= 0 where = 0 would say
+// the same: without statistics PostgreSQL takes an equality for rare. Then it reads the
+// rest of the partition and sorts it, for each page.
 func (s *Store) EachProfile(ctx context.Context, partition int, after int64, limit int, f func(number int64, profile string) bool) error {
 	err := s.each(ctx, rawQuery(s.d, "user_profiles"), []any{partition, after, limit}, func(scan scanner) error {
 		var number int64
