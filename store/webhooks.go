@@ -128,7 +128,4 @@ type WebhookStore interface {
 
 	// WebhookDeliveries returns attempts, the newest first.
 	WebhookDeliveries(ctx context.Context, id string, limit int) ([]WebhookDelivery, error)
-
-	// HoldWebhooks switches off all that are on: the database is one of before.
-	HoldWebhooks(ctx context.Context, reason string) (held int, err error)
 }

@@ -231,12 +231,3 @@ func (s *Store) WebhookDeliveries(ctx context.Context, id string, limit int) ([]
 // restoredWebhook is why webhooks are off behind a restore: this may be a copy, and the
 // receivers may belong to the original.
 const restoredWebhook = "a backup was restored: events since it was made that are still there are posted again; switch it on if the receiver is to get the events of this database"
-
-// HoldWebhooks implements store.WebhookStore.
-func (s *Store) HoldWebhooks(ctx context.Context, reason string) (held int, err error) {
-	err = s.writeSmall(ctx, func(tx *txn) error {
-		held, err = tx.changed(ctx, "webhooks_hold", reason, s.now())
-		return err
-	})
-	return done(held, err), s.failed(err, "switch webhooks off in")
-}

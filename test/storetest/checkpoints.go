@@ -130,8 +130,8 @@ func testCheckpointClaims(t *testing.T, f *fixture) {
 	want(t, "another partition's", fmt.Sprint(other.At, other.Notes), fmt.Sprint(sluice.Position{}, ""))
 }
 
-// testHolds: journeys that are live stand behind a restore, and say why, until somebody
-// decides. Others stay as they are.
+// testHolds: journeys that are live, and webhooks that are on, stand behind a restore, and
+// say why, until somebody decides. Others stay as they are.
 func testHolds(t *testing.T, f *fixture) {
 	db := f.journeys(t)
 	for id, status := range map[string]string{"live": journey.StatusLive, "paused": journey.StatusPaused, "draft": journey.StatusDraft} {
@@ -147,11 +147,22 @@ func testHolds(t *testing.T, f *fixture) {
 	c.At.Major = 5
 	_, err = f.checkpoints(t).FinishCheckpoint(f.ctx, c)
 	must(t, err)
+	hooks := f.store.(fed)
+	for id, status := range map[string]string{"on": store.WebhookOn, "off": store.WebhookOff} {
+		must(t, hooks.AddWebhook(f.ctx, store.Webhook{ID: id, URL: "https://example.com", Types: []string{"mail"}, Format: "standard", Batch: 1, Status: status,
+			Secret: 1, CreatedMillis: 1_760_000_000_001, UpdatedMillis: 1_760_000_000_002}, follower))
+	}
 	dump := Dump(t, f.store.(store.DumpStore))
 	r, err := f.store.(store.DumpStore).BeginRestore(f.ctx, true)
 	must(t, err)
 	PutBack(t, r, dump)
 	must(t, r.Finish(f.ctx, nil, nil))
+	for id, status := range map[string]string{"on": store.WebhookRestored, "off": store.WebhookOff} {
+		w, err := hooks.Webhook(f.ctx, id)
+		if err != nil || w.Status != status || (w.Reason != "") != (id == "on") {
+			t.Errorf("webhook %s is %s because %q, %v; want %s", id, w.Status, w.Reason, err, status)
+		}
+	}
 	all, err := f.checkpoints(t).Checkpoints(f.ctx)
 	must(t, err)
 	want(t, "checkpoints of the backup", len(all), 1)
