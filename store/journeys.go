@@ -51,7 +51,7 @@ type Journey struct {
 
 	// Hold is why it stands, paused, until an operator decides: a restore has paused it, or
 	// too much of its mail came back. Empty: it does not. Any other status takes it away.
-	// HoldJourneys and PutStatus alone write it.
+	// A restore and PutStatus alone write it.
 	Hold string
 
 	// SkipUntilMillis is when it was resumed last without the messages that were due by
@@ -122,10 +122,6 @@ type JourneyStore interface {
 	// Registered returns the names of all versions in use, with the publish number, both
 	// as of one moment.
 	Registered(ctx context.Context) (*journey.Registered, error)
-
-	// HoldJourneys pauses all that are live, with this Hold, and raises the publish
-	// number.
-	HoldJourneys(ctx context.Context, why string) error
 
 	// Held counts the journeys with a Hold. HeldJourneys returns why each stands, by its
 	// id, MaxJourneys at most.

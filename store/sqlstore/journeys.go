@@ -127,12 +127,7 @@ func (s *Store) HeldJourneys(ctx context.Context) (map[string]string, error) {
 	return held, s.failed(err, "read which journeys stand in")
 }
 
-// HoldJourneys implements store.JourneyStore.
-func (s *Store) HoldJourneys(ctx context.Context, why string) error {
-	_, err := s.publish(ctx, func(tx *txn) error { return tx.holdJourneys(ctx, why) })
-	return s.failed(err, "pause all journeys in")
-}
-
+// holdJourneys pauses all that are live, with this Hold.
 func (t *txn) holdJourneys(ctx context.Context, why string) error {
 	d, now := t.store.d, t.store.now()
 	live, err := list(ctx, d, t.conn, cell[int64], rawQuery(d, "journeys_live"), journey.StatusLive)

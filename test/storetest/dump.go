@@ -267,11 +267,11 @@ func (f *fixture) checkRestored(t *testing.T) {
 // fillJourneys fills the tables of journeys.
 func (f *fixture) fillJourneys(t *testing.T) {
 	t.Helper()
-	live := aJourney("held")
-	live.Status = journey.StatusLive
-	_, err := f.journeys(t).AddJourney(f.ctx, live)
+	held, err := f.journeys(t).AddJourney(f.ctx, aJourney("held"))
 	must(t, err)
-	must(t, f.journeys(t).HoldJourneys(f.ctx, "because ä"))
+	held.Status, held.Hold = journey.StatusPaused, "because ä"
+	_, err = f.journeys(t).PutStatus(f.ctx, held)
+	must(t, err)
 	f.publish(t, "a", journey.Names{Events: []string{"ä"}})
 	skipped, err := f.journeys(t).Journey(f.ctx, "a")
 	must(t, err)
