@@ -8,8 +8,8 @@ import (
 	"sluice/journey"
 )
 
-// Drawing returns the journey as a flowchart in the language of Mermaid, which
-// repositories and editors show as a picture.
+// Drawing returns the journey as a flowchart in the language of Mermaid, in which the
+// pictures of docs/journeys.md are drawn: repositories and editors show them.
 func (p *Plan) Drawing() string {
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
