@@ -80,11 +80,6 @@ func (m MailNames) compare(other MailNames) int {
 	return m.Of.compare(&other.Of)
 }
 
-// IsEmpty reports whether nothing is waited for.
-func (n *Names) IsEmpty() bool {
-	return len(n.Events)+len(n.Purchases)+len(n.Attributes)+len(n.Groups)+len(n.Mail) == 0
-}
-
 // AddEvent adds a custom event.
 func (n *Names) AddEvent(name string) { n.Events = added(n.Events, name) }
 
