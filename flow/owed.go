@@ -35,11 +35,6 @@ type Owing struct {
 	known []map[string]mail.Load // by lane, as it was read last; nil: it never was
 }
 
-// Owed is Read of lanes of which nothing is known yet.
-func Owed(ctx context.Context, lanes []*Lanes, nowMillis int64) (map[string]mail.Load, error) {
-	return (&Owing{Lanes: lanes}).Read(ctx, nowMillis)
-}
-
 // Read returns the pending sends by key. Accounts whose day is long past are left out,
 // and dropped. It fails if no lane can be read, or one that never could.
 func (o *Owing) Read(ctx context.Context, nowMillis int64) (map[string]mail.Load, error) {

@@ -110,7 +110,7 @@ func TestWhatHasEndedLeavesItsAccount(t *testing.T) {
 	}
 	owed := func(want mail.Load) {
 		t.Helper()
-		got, err := Owed(t.Context(), []*Lanes{l}, time.Now().UnixMilli())
+		got, err := (&Owing{Lanes: []*Lanes{l}}).Read(t.Context(), time.Now().UnixMilli())
 		if err != nil || got["key"] != want {
 			t.Errorf("owed are %+v, %v; want %+v", got, err, want)
 		}

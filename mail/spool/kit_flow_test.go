@@ -325,7 +325,7 @@ func (b *bed) checkOwed() {
 	defer r.Close()
 	for _, p := range flow.Partitions(testPartitions) {
 		lanes := flow.NewLog(r, p).Lanes()
-		owed, err := flow.Owed(context.Background(), []*flow.Lanes{lanes}, time.Now().UnixMilli())
+		owed, err := (&flow.Owing{Lanes: []*flow.Lanes{lanes}}).Read(context.Background(), time.Now().UnixMilli())
 		if err != nil {
 			return
 		}

@@ -20,7 +20,7 @@ import (
 // room bounds what waits, as a process of its own reads it.
 func (o *office) room(all, key mail.Load) {
 	o.intake.Room = &spool.Room{All: all, Key: key, Clock: sluice.SystemClock{}, Log: slog.New(slog.NewTextHandler(o.b.log, nil)), Read: func(ctx context.Context) (map[string]mail.Load, error) {
-		return flow.Owed(ctx, o.lanes, time.Now().UnixMilli())
+		return (&flow.Owing{Lanes: o.lanes}).Read(ctx, time.Now().UnixMilli())
 	}}
 }
 
@@ -243,7 +243,7 @@ func TestNothingIsCountedThatDoesNotWait(t *testing.T) {
 	b.eventually("what can leave has left", func() bool {
 		return o.totals() == "waiting 40, sent 28, failed 20, suppressed 2, in_doubt 10" && o.waiting() == 40 // scheduled, and deferred
 	})
-	owed := must(flow.Owed(t.Context(), o.lanes, time.Now().UnixMilli()))
+	owed := must((&flow.Owing{Lanes: o.lanes}).Read(t.Context(), time.Now().UnixMilli()))
 	if l := owed["key4"]; l.Sends != 20 || l.Bytes < 20*200 {
 		t.Errorf("of what is scheduled is counted: %+v", l)
 	}
@@ -251,10 +251,10 @@ func TestNothingIsCountedThatDoesNotWait(t *testing.T) {
 		t.Errorf("beside what is scheduled and deferred is counted: %+v", owed)
 	}
 	b.eventually("accounts are dropped when their day is long past", func() bool {
-		left := must(flow.Owed(t.Context(), o.lanes, time.Now().AddDate(2, 0, 0).UnixMilli()))
+		left := must((&flow.Owing{Lanes: o.lanes}).Read(t.Context(), time.Now().AddDate(2, 0, 0).UnixMilli()))
 		return len(left) == 0
 	})
-	if left := must(flow.Owed(t.Context(), o.lanes, time.Now().UnixMilli())); len(left) > 0 {
+	if left := must((&flow.Owing{Lanes: o.lanes}).Read(t.Context(), time.Now().UnixMilli())); len(left) > 0 {
 		t.Errorf("they are still there: %+v", left)
 	}
 	b.uncounted = true
