@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"sluice/lib/mime"
 	"sluice/track/verp"
 )
 
@@ -26,7 +27,7 @@ func (r *Route) checkBounceDomain() error {
 		return nil
 	case !slices.Equal(r.kinds(), []string{"smtp"}):
 		return fmt.Errorf("is for routes by smtp: a provider by %s has return paths of its own, and reports by its webhook", r.kinds()[0])
-	case !isHostname(d) || !strings.Contains(d, ".") || len(d) > most:
+	case !mime.IsHostname(d) || !strings.Contains(d, ".") || len(d) > most:
 		return fmt.Errorf("is %q, want a name such as bounces.example.com, of %d characters at most", d, most)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"sluice/lib/mime"
 	"sluice/user/consent"
 	"sluice/user/profile"
 )
@@ -111,7 +112,7 @@ func (f *findings) optIn() {
 	}
 	f.most("hosts", "entries", len(c.Hosts), MaxHosts)
 	for _, host := range c.Hosts {
-		if _, err := netip.ParseAddr(host); err != nil && !isHostname(host) {
+		if _, err := netip.ParseAddr(host); err != nil && !mime.IsHostname(host) {
 			f.add("hosts", fmt.Errorf("has %.100q, want a name such as api.example.com, without a port", host))
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"sluice/lib/mime"
 )
 
 // MaxPlainServers bounds `plain_servers`.
@@ -12,7 +14,7 @@ const MaxPlainServers = 100
 func (f *findings) plainServers() {
 	f.most("plain_servers", "entries", len(f.c.PlainServers), MaxPlainServers)
 	for _, text := range f.c.PlainServers {
-		if _, err := parseProxy(text); err != nil && !isHostname(text) {
+		if _, err := parseProxy(text); err != nil && !mime.IsHostname(text) {
 			f.add("plain_servers", fmt.Errorf("has %.100q, want an address, a network or a name: 10.0.0.7, 10.0.0.0/8, redis.internal", text))
 		}
 	}

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"sluice"
+	"sluice/lib/mime"
 )
 
 // MaxSMTPMessageMB bounds a message that is handed in by SMTP.
@@ -28,7 +28,7 @@ type SMTPD struct {
 
 func (f *findings) smtpd() {
 	s := &f.c.SMTPD
-	if s.Hostname != "" && !isHostname(s.Hostname) {
+	if s.Hostname != "" && !mime.IsHostname(s.Hostname) {
 		f.add("smtpd.hostname", fmt.Errorf("is %q, want a name such as mail.example.com", s.Hostname))
 	}
 	if files := s.TLSCert != "" && s.TLSCert != SelfSigned; files != (s.TLSKey != "") {
@@ -48,23 +48,8 @@ func (c *Config) SMTPHostname() string {
 	if c.SMTPD.Hostname != "" {
 		return c.SMTPD.Hostname
 	}
-	if name, err := os.Hostname(); err == nil && isHostname(name) {
+	if name, err := os.Hostname(); err == nil && mime.IsHostname(name) {
 		return name
 	}
 	return "localhost"
-}
-
-// isHostname reports whether a text is the name of a host (RFC 1123, 2.1).
-func isHostname(s string) bool {
-	for label := range strings.SplitSeq(s, ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
-			return false
-		}
-		for i := range len(label) {
-			if b := label[i]; (b < 'a' || b > 'z') && (b < 'A' || b > 'Z') && (b < '0' || b > '9') && b != '-' {
-				return false
-			}
-		}
-	}
-	return len(s) <= 253
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"sluice/flow"
+	"sluice/lib/mime"
 	"sluice/lib/nearest"
 	"sluice/ops/alert"
 	"sluice/store/mongostore"
@@ -140,7 +141,7 @@ func (f *findings) retention() {
 // inside may have an underscore, as those of Compose do.
 func (f *findings) webhooks() {
 	for _, host := range f.c.Webhooks.AllowHosts {
-		if _, err := netip.ParseAddr(host); err != nil && !isHostname(strings.ReplaceAll(host, "_", "x")) {
+		if _, err := netip.ParseAddr(host); err != nil && !mime.IsHostname(strings.ReplaceAll(host, "_", "x")) {
 			f.add("webhooks.allow_hosts", fmt.Errorf("is %.100q, want a host as it stands in the URL, without scheme and port", host))
 		}
 	}

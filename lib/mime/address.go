@@ -147,9 +147,9 @@ func parseDomain(s string) (string, error) {
 		return "", wrong("", "an address at a number in brackets is not taken, only at a name")
 	}
 	ascii := s
-	if !isHostname(s) || strings.Contains(strings.ToLower(s), "xn--") {
+	if !IsHostname(s) || strings.Contains(strings.ToLower(s), "xn--") {
 		var err error
-		if ascii, err = domains.ToASCII(s); err != nil || !isHostname(ascii) || !isIDNA2008(ascii) {
+		if ascii, err = domains.ToASCII(s); err != nil || !IsHostname(ascii) || !isIDNA2008(ascii) {
 			return "", wrong("", "%q is no domain", clip(s))
 		}
 	}
@@ -160,9 +160,9 @@ func parseDomain(s string) (string, error) {
 	return ascii, nil
 }
 
-// isHostname reports whether a text is labels of letters, digits and hyphens
+// IsHostname reports whether a text is labels of letters, digits and hyphens
 // (RFC 1123, 2.1), as long as DNS can say (RFC 1035, 2.3.4).
-func isHostname(s string) bool {
+func IsHostname(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false
 	}
