@@ -1,7 +1,10 @@
 // Package nearest finds the known word that a misspelt one was meant to be.
 package nearest
 
-import "strings"
+import (
+	"math"
+	"strings"
+)
 
 // maxNearestBytes bounds the words that are compared: the time grows with the
 // product of the two lengths.
@@ -14,13 +17,19 @@ func Word(word string, known []string) string {
 	if len(word) > maxNearestBytes {
 		return ""
 	}
-	best, bestEdits := "", 1+max(1, (len(word)+1)/3)
+	return within(max(1, (len(word)+1)/3), word, known)
+}
+
+// Closest returns the known word that takes the fewest edits, however many.
+func Closest(word string, known []string) string { return within(math.MaxInt, word, known) }
+
+func within(most int, word string, known []string) (best string) {
 	for _, k := range known {
 		if len(k) > maxNearestBytes {
 			continue
 		}
-		if n := edits(strings.ToLower(word), strings.ToLower(k)); n < bestEdits {
-			best, bestEdits = k, n
+		if n := edits(strings.ToLower(word), strings.ToLower(k)); n <= most {
+			best, most = k, n-1
 		}
 	}
 	return best

@@ -15,4 +15,7 @@ func TestWord(t *testing.T) {
 			t.Errorf("nearest to %q is %q, want %q", word, got, want)
 		}
 	}
+	if got := Closest("xyzzy", []string{strings.Repeat("x", 100), "migrate", "tizzy"}); got != "tizzy" {
+		t.Errorf("closest is %q", got)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"sluice/lib/nearest"
 	"sluice/store"
 )
 
@@ -116,10 +117,14 @@ type column struct {
 // mapColumns finds the columns a spec names and says what is wrong with them.
 func mapColumns(spec store.TableSpec, columns []column) ([]class, error) {
 	classes := make([]class, len(spec.Columns))
+	names := make([]string, len(columns))
+	for i := range columns {
+		names[i] = columns[i].name
+	}
 	for i, name := range spec.Columns {
-		at := slices.IndexFunc(columns, func(c column) bool { return strings.EqualFold(c.name, name) })
+		at := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
 		if at < 0 {
-			return nil, fmt.Errorf("it has no column %q; the nearest is %q", name, nearest(name, columns))
+			return nil, fmt.Errorf("it has no column %q; the nearest is %q", name, nearest.Closest(name, names))
 		}
 		if columns[at].generated {
 			return nil, fmt.Errorf("its column %q is computed by the database: leave it out", name)
@@ -190,36 +195,4 @@ func dedupeKeys(spec store.TableSpec, keys []key, columns []column) ([]key, erro
 			strings.Join(fit[len(fit)-1].columns, ", "), blind, spec.Dedupe)
 	}
 	return fit, nil
-}
-
-// nearest returns the column whose name needs the fewest edits.
-func nearest(name string, columns []column) string {
-	best, least := "", 1<<30
-	for _, c := range columns {
-		if d := edits(strings.ToLower(name), strings.ToLower(c.name)); d < least {
-			best, least = c.name, d
-		}
-	}
-	return best
-}
-
-// edits is the Levenshtein distance.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
