@@ -3,7 +3,6 @@ package api
 import (
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"sluice"
@@ -65,10 +64,7 @@ func (e *exposure) check(r *http.Request) error {
 		return nil
 	}
 	host := plainHost(r.Host)
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") || e.hosts[host] {
-		return nil
-	}
-	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() {
+	if isLocalHost(host) || e.hosts[host] {
 		return nil
 	}
 	return &statusError{http.StatusMisdirectedRequest, refusal(sluice.CodeForbidden,

@@ -11,6 +11,7 @@ import (
 	"sluice"
 	"sluice/lib/connlimit"
 	"sluice/lib/key"
+	"sluice/lib/netaddr"
 	"sluice/store"
 )
 
@@ -67,15 +68,10 @@ func isHTTPS(r *http.Request) bool {
 	return r.TLS != nil || strings.EqualFold(strings.TrimSpace(last), "https")
 }
 
-// isLocalHost reports whether a browser calls this server by a name of loopback: then what
-// it sends stays on its machine.
-func isLocalHost(r *http.Request) bool {
-	host := plainHost(r.Host)
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
+// isLocalHost reports whether a plainHost is a name of loopback: what a browser sends to
+// it stays on its machine.
+func isLocalHost(host string) bool {
+	return strings.HasSuffix(host, ".localhost") || netaddr.IsLoopback(host)
 }
 
 // cookieOf returns the name of the cookie of a request's way, or why none is taken.
@@ -83,7 +79,7 @@ func cookieOf(r *http.Request) (name string, err error) {
 	switch {
 	case isHTTPS(r):
 		return cookieSecure, nil
-	case isLocalHost(r):
+	case isLocalHost(plainHost(r.Host)):
 		return cookiePlain, nil
 	}
 	return "", errPlainHTTP

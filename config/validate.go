@@ -13,6 +13,7 @@ import (
 	"sluice/flow"
 	"sluice/lib/mime"
 	"sluice/lib/nearest"
+	"sluice/lib/netaddr"
 	"sluice/ops/alert"
 	"sluice/store/mongostore"
 )
@@ -259,15 +260,10 @@ func checkListen(address string) error {
 	return nil
 }
 
-// isLoopback reports whether only this machine can reach the address. A name
-// other than localhost may resolve to anything, so it does not count.
+// isLoopback reports whether only this machine can reach the address.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || (ip != nil && ip.IsLoopback())
+	return err == nil && netaddr.IsLoopback(host)
 }
 
 // checkRedis checks the form of a Redis URL. What cannot be read is not shown:

@@ -2,13 +2,13 @@ package engine
 
 import (
 	"net"
-	"net/netip"
 	"net/url"
 	"strings"
 
 	"sluice/config"
 	"sluice/flow"
 	"sluice/lib/doctor"
+	"sluice/lib/netaddr"
 	"sluice/store/sqlstore"
 )
 
@@ -92,8 +92,7 @@ func (t *reach) judge(e *doctor.Examination, cfg *config.Config) {
 
 // thisMachine reports whether a host of a URL is this machine.
 func thisMachine(host string) bool {
-	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return host == "" || host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+	return host == "" || netaddr.IsLoopback(strings.Trim(host, "[]"))
 }
 
 func redisTransport(address config.URL) reach {

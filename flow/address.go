@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice/lib/dialer"
+	"sluice/lib/netaddr"
 )
 
 const (
@@ -138,7 +139,7 @@ func plainURL(rawURL string) (string, error) {
 		if host == "" {
 			return "", errors.New("one of its addresses is empty")
 		}
-		hosts[i] = withPort(host, port)
+		hosts[i] = netaddr.WithPort(host, port)
 	}
 	u.Host = hosts[0]
 	q.Del("addr")
@@ -147,14 +148,6 @@ func plainURL(rawURL string) (string, error) {
 	}
 	u.RawQuery = q.Encode()
 	return u.String(), nil
-}
-
-// withPort returns HOST:PORT of an address that may lack its port.
-func withPort(address, port string) string {
-	if _, _, err := net.SplitHostPort(address); err == nil {
-		return address
-	}
-	return net.JoinHostPort(strings.Trim(address, "[]"), port)
 }
 
 // redactURL returns the URL with its passwords, if any, replaced.
@@ -184,6 +177,5 @@ func local(rawURL string) bool {
 	if err != nil || strings.HasSuffix(u.Scheme, "-sentinel") {
 		return false
 	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Scheme == "unix" || u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	return u.Scheme == "unix" || netaddr.IsLoopback(u.Hostname())
 }

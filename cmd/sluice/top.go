@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"sluice/api"
 	"sluice/lib/key"
+	"sluice/lib/netaddr"
 )
 
 const topLong = `
@@ -105,8 +105,7 @@ func (c *call) topSource() (*topSource, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return nil, usagef("top: --url %q: want https://HOST, or http://127.0.0.1:PORT", given)
 	}
-	ip := net.ParseIP(u.Hostname())
-	if u.Scheme == "http" && s.key != "" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if u.Scheme == "http" && s.key != "" && !netaddr.IsLoopback(u.Hostname()) {
 		return nil, usagef("top: --url %q: the key would go over the network in clear; want https://", given)
 	}
 	if c.given.text("key-file") == "" && u.Scheme == "https" {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sluice/lib/mime"
+	"sluice/lib/netaddr"
 )
 
 const (
@@ -180,7 +181,7 @@ func (m *Mail) secure(c *smtp.Client) error {
 			if err := c.StartTLS(m.tlsConfig()); err != nil {
 				return fmt.Errorf("begin TLS: %w", err)
 			}
-		case !isLoopback(m.server.Hostname()):
+		case !netaddr.IsLoopback(m.server.Hostname()):
 			return errors.New("it offers no STARTTLS; use smtps://, or a server that does")
 		}
 	}

@@ -10,11 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
+
+	"sluice/lib/netaddr"
 )
 
 // maxAnswerBytes is what is read of a webhook's answer.
@@ -49,15 +50,10 @@ func CheckWebhook(address string) error {
 	if err != nil || u.Opaque != "" || u.Hostname() == "" {
 		return errors.New("cannot be read as a URL; want https://HOST/PATH")
 	}
-	if u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()) {
+	if u.Scheme == "https" || u.Scheme == "http" && netaddr.IsLoopback(u.Hostname()) {
 		return nil
 	}
 	return fmt.Errorf("has the scheme %s, want https:// (http:// only to 127.0.0.1, [::1] and localhost)", u.Scheme)
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Name implements Channel.

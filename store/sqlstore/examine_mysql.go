@@ -6,13 +6,13 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
 
 	"sluice/lib/doctor"
+	"sluice/lib/netaddr"
 )
 
 // What a MySQL or MariaDB server answers to a user without rights.
@@ -70,7 +70,7 @@ func (x *Examiner) mysql(ctx context.Context, e *doctor.Examination, rest string
 	mysqlDurability(ctx, e, conn, d)
 	most, used, err := mysqlConnections(ctx, conn, d)
 	x.connections(ctx, e, conn, most, used, err)
-	if host := hostOf(cfg.Addr); cfg.Net == "unix" || host == "localhost" || net.ParseIP(host).IsLoopback() {
+	if cfg.Net == "unix" || netaddr.IsLoopback(hostOf(cfg.Addr)) {
 		e.Directory = is.directory
 	}
 	if !x.Brief {

@@ -5,12 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"sluice/lib/doctor"
+	"sluice/lib/netaddr"
 )
 
 // postgresChecks are what is unknown of a server that does not answer.
@@ -58,7 +58,7 @@ func (x *Examiner) postgres(ctx context.Context, e *doctor.Examination) {
 	var most, used int64
 	err = conn.QueryRowContext(ctx, query(d, "connections")).Scan(&most, &used)
 	x.connections(ctx, e, conn, most, used, err)
-	if strings.HasPrefix(cfg.Host, "/") || cfg.Host == "localhost" || net.ParseIP(cfg.Host).IsLoopback() {
+	if strings.HasPrefix(cfg.Host, "/") || netaddr.IsLoopback(cfg.Host) {
 		// Only some users are told; a server that does not tell is no finding.
 		_ = conn.QueryRowContext(ctx, "SHOW data_directory").Scan(&e.Directory)
 	}

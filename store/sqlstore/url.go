@@ -1,8 +1,8 @@
 package sqlstore
 
 import (
+	"cmp"
 	"fmt"
-	"net"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
+
+	"sluice/lib/netaddr"
 )
 
 const urlForms = "want sqlite:FILE, mysql://USER:PASSWORD@HOST:PORT/DB (several: HOST:PORT,HOST:PORT), mysql://USER:PASSWORD@unix(/PATH/OF/SOCKET)/DB or postgres://USER:PASSWORD@HOST:PORT/DB"
@@ -80,7 +82,7 @@ func mysqlConfig(rest string) (*mysql.Config, error) {
 	if cfg.Net == "tcp" {
 		hosts := strings.Split(cfg.Addr, ",")
 		for i, host := range hosts {
-			if hosts[i] = withPort(host, "3306"); host == "" && len(hosts) > 1 {
+			if hosts[i] = netaddr.WithPort(cmp.Or(host, "127.0.0.1"), "3306"); host == "" && len(hosts) > 1 {
 				return nil, fmt.Errorf("read database url: one of its hosts is empty: %s", urlForms)
 			}
 		}
@@ -134,16 +136,6 @@ func unescape(s string) string {
 		return u
 	}
 	return s
-}
-
-func withPort(address, port string) string {
-	if address == "" {
-		address = "127.0.0.1"
-	}
-	if _, _, err := net.SplitHostPort(address); err == nil {
-		return address
-	}
-	return net.JoinHostPort(strings.Trim(address, "[]"), port)
 }
 
 // sqliteFile returns the absolute path of a database file.

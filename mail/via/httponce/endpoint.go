@@ -2,16 +2,16 @@ package httponce
 
 import (
 	"errors"
-	"net/netip"
 	"net/url"
+
+	"sluice/lib/netaddr"
 )
 
 // CheckWay refuses http:// to another machine: the keys of a provider and the
 // contents of mails would go over the network in clear. To this machine it is for
 // relays and for tests.
 func CheckWay(u *url.URL) error {
-	ip, err := netip.ParseAddr(u.Hostname())
-	if u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()) {
+	if u.Scheme == "https" || u.Scheme == "http" && netaddr.IsLoopback(u.Hostname()) {
 		return nil
 	}
 	return errors.New("is not https://, so keys and mails would go over the network in clear; http:// is possible to 127.0.0.1, [::1] and localhost only")

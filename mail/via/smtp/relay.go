@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/lib/netaddr"
 	"sluice/mail"
 )
 
@@ -161,7 +161,7 @@ func New(opt Options) (*Relay, error) {
 		switch {
 		case opt.User != "" || opt.Password != "":
 			return fail("a password is never sent without TLS: set tls to %s or %s", TLSStart, TLSImplicit) // on the loopback too
-		case opt.Network == "tcp" && !loopback(host) && !opt.Insecure:
+		case opt.Network == "tcp" && !netaddr.IsLoopback(host) && !opt.Insecure:
 			return fail("%s is not this machine: without TLS everybody on the way reads the mail; set tls to %s or %s, or insecure if that is meant", opt.Address, TLSStart, TLSImplicit)
 		}
 		return r, nil
@@ -225,11 +225,6 @@ func (o *Options) complete() error {
 	}
 	o.Timeouts.complete()
 	return nil
-}
-
-func loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 // Name is what routes and metrics call it.
