@@ -58,6 +58,11 @@ type Error struct {
 	Index   int
 }
 
+// Refuse makes the error of a request as a whole.
+func Refuse(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Index: -1}
+}
+
 // Refusals are why some items of a request are no good, an Error for each, in the
 // order of the items. Nothing was done for any; without these it can be.
 type Refusals []*Error

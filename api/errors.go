@@ -3,7 +3,6 @@ package api
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"sluice"
@@ -129,7 +128,7 @@ func (e *statusError) Unwrap() error { return e.err }
 
 // refusal returns an error about the request as a whole.
 func refusal(code sluice.Code, format string, args ...any) *sluice.Error {
-	return &sluice.Error{Code: code, Message: fmt.Sprintf(format, args...), Index: -1}
+	return sluice.Refuse(code, format, args...)
 }
 
 // writeJSON answers with a body.

@@ -2,7 +2,6 @@ package flow
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -92,11 +91,11 @@ func (o *OnceNames) admit(ctx context.Context, key string) error {
 	const advice = "Nothing was taken in. Send mail without the key, send it later, or raise idempotency_names"
 	switch half := o.Most / 2; {
 	case have >= o.Most:
-		return &sluice.Error{Code: sluice.CodeUnavailable, Index: -1, Message: fmt.Sprintf(
-			"Redis remembers %d names of requests for mail of the last 24 hours, and at most %d; this Idempotency-Key would be one more. "+advice, have, o.Most)}
+		return sluice.Refuse(sluice.CodeUnavailable,
+			"Redis remembers %d names of requests for mail of the last 24 hours, and at most %d; this Idempotency-Key would be one more. "+advice, have, o.Most)
 	case key != "" && ofKey >= half:
-		return &sluice.Error{Code: sluice.CodeTooFast, Index: -1, Message: fmt.Sprintf(
-			"Redis remembers %d names of requests for mail that this key has sent in the last 24 hours, and at most %d, half of all; this Idempotency-Key would be one more. "+advice, ofKey, half)}
+		return sluice.Refuse(sluice.CodeTooFast,
+			"Redis remembers %d names of requests for mail that this key has sent in the last 24 hours, and at most %d, half of all; this Idempotency-Key would be one more. "+advice, ofKey, half)
 	}
 	return nil
 }

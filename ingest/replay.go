@@ -20,11 +20,6 @@ type Replayer struct {
 	Logs  []*flow.Log
 }
 
-// noReplay is the error of a dead letter that cannot be replayed, however often it is tried.
-func noReplay(format string, args ...any) error {
-	return &sluice.Error{Code: sluice.CodeConflict, Index: -1, Message: fmt.Sprintf(format, args...)}
-}
-
 // Replay replays one dead letter. An *sluice.Error says that there is none, or that it
 // cannot be replayed; after another error it may be tried again.
 func (r *Replayer) Replay(ctx context.Context, id int64) error {
@@ -37,18 +32,18 @@ func (r *Replayer) Replay(ctx context.Context, id int64) error {
 	case sluice.FormElement:
 		list, ok := r.Lists[d.Source]
 		if !ok {
-			return noReplay("replay dead letter %d: its source %s is not among the lists and hashes of the configuration", id, d.Source)
+			return sluice.Refuse(sluice.CodeConflict, "replay dead letter %d: its source %s is not among the lists and hashes of the configuration", id, d.Source)
 		}
 		err = list.Again(ctx, name, d.Payload)
 	case sluice.FormItem:
 		if d.Place.Partition >= len(r.Logs) {
-			return noReplay("replay dead letter %d: partition %d does not exist", id, d.Place.Partition)
+			return sluice.Refuse(sluice.CodeConflict, "replay dead letter %d: partition %d does not exist", id, d.Place.Partition)
 		}
 		// An event whose row was refused has counted for its user, if it does: the
 		// letters of 0.1 do not say so.
 		err = r.Logs[d.Place.Partition].Again(ctx, name, append(sluice.NewBatch(len(d.Payload)), sluice.Apart(d.Payload)...))
 	default:
-		return noReplay("replay dead letter %d: a dead %s can only be shown or dropped", id, d.Form)
+		return sluice.Refuse(sluice.CodeConflict, "replay dead letter %d: a dead %s can only be shown or dropped", id, d.Form)
 	}
 	if err != nil {
 		return fmt.Errorf("replay dead letter %d: %w", id, err)

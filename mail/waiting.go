@@ -90,8 +90,8 @@ func NeverFits(most, adds Load, key, marketing bool) *sluice.Error {
 	if key {
 		whose, setting = "of this key", "key_"+setting
 	}
-	return &sluice.Error{Code: sluice.CodeTooLarge, Index: -1, Message: fmt.Sprintf(
-		"the request would have %d %s wait to be sent, and at most %d may wait %s%s. Nothing was taken in. Send it in several parts, or raise waiting.%s", n, what, bound, whose, keptFor(marketing), setting)}
+	return sluice.Refuse(sluice.CodeTooLarge,
+		"the request would have %d %s wait to be sent, and at most %d may wait %s%s. Nothing was taken in. Send it in several parts, or raise waiting.%s", n, what, bound, whose, keptFor(marketing), setting)
 }
 
 // Weight is about how many bytes each of the message's sends takes while it waits,

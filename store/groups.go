@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -39,7 +38,7 @@ type Group struct {
 // or nil.
 func (g *Group) Check() error {
 	wrong := func(format string, args ...any) error {
-		return &sluice.Error{Code: sluice.CodeInvalid, Index: -1, Message: fmt.Sprintf(format, args...)}
+		return sluice.Refuse(sluice.CodeInvalid, format, args...)
 	}
 	for _, text := range [...]string{g.ID, g.Name, g.Description} {
 		if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {

@@ -84,11 +84,7 @@ func refused(p plan.Problems) error {
 	if len(p) != 1 {
 		what = fmt.Sprintf("%d things are wrong with the journey", len(p))
 	}
-	return &Refused{p, refusal(sluice.CodeInvalid, "%s:\n%s", what, p.Error())}
-}
-
-func refusal(code sluice.Code, format string, args ...any) *sluice.Error {
-	return &sluice.Error{Code: code, Message: fmt.Sprintf(format, args...), Index: -1}
+	return &Refused{p, sluice.Refuse(sluice.CodeInvalid, "%s:\n%s", what, p.Error())}
 }
 
 // judged returns an error of package plan as one of this package.
@@ -110,7 +106,7 @@ func read(w Written) (doc *plan.Document, draft string, err error) {
 	}
 	draft, err = doc.Text()
 	if err == nil && len(draft) > plan.MaxDocumentBytes {
-		err = refusal(sluice.CodeInvalid, "the journey has %d bytes as JSON, want at most %d", len(draft), plan.MaxDocumentBytes)
+		err = sluice.Refuse(sluice.CodeInvalid, "the journey has %d bytes as JSON, want at most %d", len(draft), plan.MaxDocumentBytes)
 	}
 	return doc, draft, err
 }
@@ -169,7 +165,7 @@ func (d *Desk) Update(ctx context.Context, id string, revision int64, w Written)
 		return j, refused(plan.Problems{{Place: "id", Want: fmt.Sprintf("want %s, which is the journey's and never changes; got %.64q", id, doc.ID)}})
 	}
 	if j.Status == journey.StatusStopped || j.Status == journey.StatusArchived {
-		return j, refusal(sluice.CodeConflict, "journey %s is %s and is never published again: copy it, and change the copy", id, j.Status)
+		return j, sluice.Refuse(sluice.CodeConflict, "journey %s is %s and is never published again: copy it, and change the copy", id, j.Status)
 	}
 	if j.Name, err = nameOf(doc); err != nil {
 		return j, err
@@ -185,7 +181,7 @@ func (d *Desk) Update(ctx context.Context, id string, revision int64, w Written)
 // at returns a journey, if it stands at a revision; negative: whatever it is.
 func (d *Desk) at(ctx context.Context, id string, revision int64) (store.Journey, error) {
 	if !journey.ValidID(id) {
-		return store.Journey{}, refusal(sluice.CodeNotFound, "there is no journey %.64q", id)
+		return store.Journey{}, sluice.Refuse(sluice.CodeNotFound, "there is no journey %.64q", id)
 	}
 	j, err := d.Database.Journeys.Journey(ctx, id)
 	if err == nil && revision >= 0 && revision != j.Revision {
@@ -195,7 +191,7 @@ func (d *Desk) at(ctx context.Context, id string, revision int64) (store.Journey
 }
 
 func changed(j *store.Journey, revision int64) error {
-	return refusal(sluice.CodeConflict, "journey %s was changed since revision %d was read; read it again, and decide anew", j.ID, revision)
+	return sluice.Refuse(sluice.CodeConflict, "journey %s was changed since revision %d was read; read it again, and decide anew", j.ID, revision)
 }
 
 // told turns the store's word for a change in between into the caller's.
@@ -370,7 +366,7 @@ func (d *Desk) hasPlace(ctx context.Context, j *store.Journey) error {
 	}
 	for _, v := range used {
 		if uint8(v.Version) == uint8(j.Version+1) {
-			return refusal(sluice.CodeConflict, "version %d of journey %s cannot be told from version %d, which people are inside: wait until they are out, or stop this journey and go on with a copy", j.Version+1, j.ID, v.Version)
+			return sluice.Refuse(sluice.CodeConflict, "version %d of journey %s cannot be told from version %d, which people are inside: wait until they are out, or stop this journey and go on with a copy", j.Version+1, j.ID, v.Version)
 		}
 	}
 	return nil

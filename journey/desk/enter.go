@@ -24,7 +24,7 @@ func (d *Desk) TakesCalls(ctx context.Context, id string) error {
 		return err
 	}
 	if j.Status != journey.StatusLive {
-		return refusal(sluice.CodeConflict, "journey %s is %s: nobody enters it", id, j.Status)
+		return sluice.Refuse(sluice.CodeConflict, "journey %s is %s: nobody enters it", id, j.Status)
 	}
 	v, err := d.Database.Journeys.JourneyVersion(ctx, j.Number, j.Version)
 	if err != nil {
@@ -35,7 +35,7 @@ func (d *Desk) TakesCalls(ctx context.Context, id string) error {
 		return judged(err)
 	}
 	if !slices.ContainsFunc(doc.Entry.When, func(t plan.Trigger) bool { return t.API }) {
-		return refusal(sluice.CodeConflict, "journey %s lets nobody in by a call: version %d has no trigger {api: true} in entry.when", id, j.Version)
+		return sluice.Refuse(sluice.CodeConflict, "journey %s lets nobody in by a call: version %d has no trigger {api: true} in entry.when", id, j.Version)
 	}
 	return nil
 }

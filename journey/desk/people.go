@@ -63,7 +63,7 @@ func (d *Desk) People(ctx context.Context, id string, a PeopleAsked) (people []P
 	partition, after := 0, int64(0)
 	if a.After != "" {
 		if n, err := fmt.Sscanf(a.After, "%d-%d", &partition, &after); n != 2 || err != nil || partition < 0 || after < 0 {
-			return nil, "", refusal(sluice.CodeInvalid, "after is %.32q, want the next of the page before", a.After)
+			return nil, "", sluice.Refuse(sluice.CodeInvalid, "after is %.32q, want the next of the page before", a.After)
 		}
 	}
 	steps := stepNames{of: d.versions(&j)}
@@ -178,7 +178,7 @@ var states = []string{
 // version has that people may be in: as many of the last ones as may be in use.
 func (a *PeopleAsked) check(ctx context.Context, j *store.Journey, steps *stepNames) error {
 	if a.State != "" && !slices.Contains(states, a.State) {
-		return refusal(sluice.CodeInvalid, "there is no state %.64q%s", a.State, nearest.DidYouMean(a.State, states))
+		return sluice.Refuse(sluice.CodeInvalid, "there is no state %.64q%s", a.State, nearest.DidYouMean(a.State, states))
 	}
 	if a.Step == "" {
 		return nil
@@ -189,7 +189,7 @@ func (a *PeopleAsked) check(ctx context.Context, j *store.Journey, steps *stepNa
 	}
 	for number := j.Version; !slices.Contains(known, a.Step); number-- {
 		if number <= max(j.Version-store.MaxVersionsInUse, 0) {
-			return refusal(sluice.CodeNotFound, "journey %s has no step %.64q%s", j.ID, a.Step, meant(a.Step, known))
+			return sluice.Refuse(sluice.CodeNotFound, "journey %s has no step %.64q%s", j.ID, a.Step, meant(a.Step, known))
 		}
 		ids, err := steps.ids(ctx, number)
 		if err != nil {

@@ -56,7 +56,7 @@ func allowed(j *store.Journey, c Change) (bool, error) {
 	case j.Status == row.to:
 		return false, nil
 	}
-	return false, refusal(sluice.CodeConflict, "journey %s is %s, and %s is for one that is %s: %s", j.ID, j.Status, c, strings.Join(row.from, " or "), hints[j.Status])
+	return false, sluice.Refuse(sluice.CodeConflict, "journey %s is %s, and %s is for one that is %s: %s", j.ID, j.Status, c, strings.Join(row.from, " or "), hints[j.Status])
 }
 
 // SetStatus pauses, resumes, stops or archives a journey. One that is so already stays
@@ -131,10 +131,10 @@ func (d *Desk) Resume(ctx context.Context, id string, o Overdue) (store.Journey,
 			return j, err
 		}
 		if people > 0 {
-			return j, refusal(sluice.CodeConflict, "people are overdue in journey %s, %d of them: resume it with overdue send, and they get their messages now; or with skip, and they go on without those that were due", id, people)
+			return j, sluice.Refuse(sluice.CodeConflict, "people are overdue in journey %s, %d of them: resume it with overdue send, and they get their messages now; or with skip, and they go on without those that were due", id, people)
 		}
 	default:
-		return j, refusal(sluice.CodeInvalid, "overdue is %.32q, want send or skip", string(o))
+		return j, sluice.Refuse(sluice.CodeInvalid, "overdue is %.32q, want send or skip", string(o))
 	}
 	return d.put(ctx, j, Resume)
 }

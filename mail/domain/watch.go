@@ -3,7 +3,6 @@ package domain
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -62,8 +61,7 @@ func (r *Result) Refusal() *sluice.Error {
 	if f == nil {
 		return nil
 	}
-	return &sluice.Error{Code: sluice.CodeInvalid, Index: -1,
-		Message: fmt.Sprintf("mail from %s is not accepted, for receivers would refuse it: %s: %s; %s", r.Domain, f.Check, f.Found, f.Remedy)}
+	return sluice.Refuse(sluice.CodeInvalid, "mail from %s is not accepted, for receivers would refuse it: %s: %s; %s", r.Domain, f.Check, f.Found, f.Remedy)
 }
 
 // fresh reports whether it is still believed.

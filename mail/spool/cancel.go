@@ -173,8 +173,8 @@ func roomToCancel(ctx context.Context, lanes []*flow.Lanes, parts []flow.Part) e
 			return err
 		}
 		if int64(p.Count) > room {
-			return &sluice.Error{Code: sluice.CodeUnavailable, Index: -1, Message: fmt.Sprintf(
-				"%d sends cannot be cancelled: partition %d has room for %d. %s", p.Count, p.Partition, room, noRoomToCancel)}
+			return sluice.Refuse(sluice.CodeUnavailable,
+				"%d sends cannot be cancelled: partition %d has room for %d. %s", p.Count, p.Partition, room, noRoomToCancel)
 		}
 	}
 	return nil

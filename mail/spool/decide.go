@@ -79,10 +79,10 @@ func (d *Decider) Decide(ctx context.Context, send string, what Decision, by, no
 	case DecideAgain:
 		o.DueMillis = now
 		if kept[0] == nil {
-			return row, false, conflict("send %s cannot be sent again: what it says is not kept any more, or never was; hand the message in anew, and decide sent or give_up about this one", send)
+			return row, false, sluice.Refuse(sluice.CodeConflict, "send %s cannot be sent again: what it says is not kept any more, or never was; hand the message in anew, and decide sent or give_up about this one", send)
 		}
 	default:
-		return row, false, invalid("decision %.32q is none of %v", what, Decisions)
+		return row, false, sluice.Refuse(sluice.CodeInvalid, "decision %.32q is none of %v", what, Decisions)
 	}
 	if err := faults.Hit("decide"); err != nil {
 		return row, false, err
@@ -104,15 +104,6 @@ func decidedText(what Decision, by, note string) string {
 	return mail.ReplyText(text)
 }
 
-func invalid(format string, args ...any) error {
-	return &sluice.Error{Code: sluice.CodeInvalid, Index: -1, Message: fmt.Sprintf(format, args...)}
-}
-
-// conflict refuses a decision that is well formed, but not about what the send is now.
-func conflict(format string, args ...any) error {
-	return &sluice.Error{Code: sluice.CodeConflict, Index: -1, Message: fmt.Sprintf(format, args...)}
-}
-
 // find returns the row of a send, and how many its message has.
 func (d *Decider) find(ctx context.Context, send string) (row mail.SendRow, recipients int, err error) {
 	message, number, ok := mail.ParseSendID(send)
@@ -127,7 +118,7 @@ func (d *Decider) find(ctx context.Context, send string) (row mail.SendRow, reci
 			return rows[i], len(rows), nil
 		}
 	}
-	return row, 0, &sluice.Error{Code: sluice.CodeNotFound, Index: -1, Message: fmt.Sprintf("there is no send %.80q", send)}
+	return row, 0, sluice.Refuse(sluice.CodeNotFound, "there is no send %.80q", send)
 }
 
 // look returns the row of a send about which can be decided.
@@ -136,9 +127,9 @@ func (d *Decider) look(ctx context.Context, send string) (row mail.SendRow, reci
 	switch {
 	case err != nil:
 	case row.State != mail.SendInDoubt:
-		err = conflict("send %s is not in doubt, it is %s", send, row.State)
+		err = sluice.Refuse(sluice.CodeConflict, "send %s is not in doubt, it is %s", send, row.State)
 	case row.DueMillis != 0:
-		err = conflict("send %s is attempted once more by itself at %s; decide when that has left it in doubt", send, time.UnixMilli(row.DueMillis).UTC().Format(time.RFC3339))
+		err = sluice.Refuse(sluice.CodeConflict, "send %s is attempted once more by itself at %s; decide when that has left it in doubt", send, time.UnixMilli(row.DueMillis).UTC().Format(time.RFC3339))
 	case row.Partition < 0 || row.Partition >= len(d.Lanes):
 		err = fmt.Errorf("send %s is in partition %d of %d", send, row.Partition, len(d.Lanes))
 	}
@@ -160,7 +151,7 @@ func (d *Decider) await(ctx context.Context, send string, before mail.SendRow, o
 			return false, nil
 		}
 		if row = now; !recorded || tooLate { // one that sends nothing again has no line
-			refused = conflict("somebody else, or evidence, was faster: send %s %s", send, stands(&row))
+			refused = sluice.Refuse(sluice.CodeConflict, "somebody else, or evidence, was faster: send %s %s", send, stands(&row))
 		}
 		return true, nil
 	})

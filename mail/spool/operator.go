@@ -123,7 +123,7 @@ func (o *Operator) Purge(ctx context.Context, s mail.Selector, after string, mos
 			err = json.Unmarshal(text, &at)
 		}
 		if err != nil {
-			return 0, "", &sluice.Error{Code: sluice.CodeInvalid, Index: -1, Message: fmt.Sprintf("after is %.64q, want what an answer had as next", after)}
+			return 0, "", sluice.Refuse(sluice.CodeInvalid, "after is %.64q, want what an answer had as next", after)
 		}
 	}
 	waiting, pace := o.backlog(at.Behind), newPurgePace(o.Ledger, o.Lanes)

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -84,10 +83,6 @@ func New(s store.AccountStore, clock sluice.Clock) *Service {
 	}
 }
 
-func refusal(code sluice.Code, format string, args ...any) error {
-	return &sluice.Error{Code: code, Message: fmt.Sprintf(format, args...), Index: -1}
-}
-
 // newSecret makes what a browser keeps, and what is stored of it.
 func newSecret() (text, hash string) {
 	random := make([]byte, secretBytes)
@@ -105,7 +100,7 @@ func hashOf(text string) string {
 func CheckName(name string) (string, error) {
 	name = strings.ToLower(strings.TrimSpace(name))
 	if name == "" || len(name) > maxNameBytes || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
-		return "", refusal(sluice.CodeInvalid, "name: want 1 to %d bytes without spaces, such as an address of mail", maxNameBytes)
+		return "", sluice.Refuse(sluice.CodeInvalid, "name: want 1 to %d bytes without spaces, such as an address of mail", maxNameBytes)
 	}
 	return name, nil
 }
@@ -117,7 +112,7 @@ func (s *Service) newAccount(ctx context.Context, name, role, password string) (
 		return store.Account{}, err
 	}
 	if !slices.Contains(key.Roles, role) {
-		return store.Account{}, refusal(sluice.CodeInvalid, "role is %.32q, want %s", role, strings.Join(key.Roles, ", "))
+		return store.Account{}, sluice.Refuse(sluice.CodeInvalid, "role is %.32q, want %s", role, strings.Join(key.Roles, ", "))
 	}
 	if err := CheckPassword(password); err != nil {
 		return store.Account{}, err
@@ -174,7 +169,7 @@ func (s *Service) First(ctx context.Context, token, name, password string, from 
 }
 
 // errLink is the answer to what is no link, or none any more.
-var errLink = refusal(sluice.CodeForbidden, "this link was used, or is older than %d minutes; restart the program for another, or run `sluice account add`", SetupMinutes)
+var errLink = sluice.Refuse(sluice.CodeForbidden, "this link was used, or is older than %d minutes; restart the program for another, or run `sluice account add`", SetupMinutes)
 
 // checkLink refuses what is no link for the first account. It asks the database before
 // it counts, by one request at a time: a link has 256 random bits, which nobody guesses.
@@ -204,7 +199,7 @@ func (s *Service) checkLink(ctx context.Context, token string, from netip.Addr, 
 }
 
 // errAway: the database does not answer, or others have its time.
-var errAway = refusal(sluice.CodeUnavailable, "sessions cannot be checked now, the database does not answer; try again")
+var errAway = sluice.Refuse(sluice.CodeUnavailable, "sessions cannot be checked now, the database does not answer; try again")
 
 // Any reports whether there is an account. Once there is one this is remembered for good.
 // Before, those who ask at once share one look.
@@ -270,11 +265,11 @@ func (s *Service) compare(ctx context.Context, name, password string) (a store.A
 }
 
 // errSignIn does not say whether there is such an account.
-var errSignIn = refusal(sluice.CodeForbidden, "name or password is wrong")
+var errSignIn = sluice.Refuse(sluice.CodeForbidden, "name or password is wrong")
 
 // errChanged is for who has the password. An account that lost all its sessions meanwhile
 // is such a one: this session would be left.
-var errChanged = refusal(sluice.CodeForbidden, "the account was changed at this moment; sign in again")
+var errChanged = sluice.Refuse(sluice.CodeForbidden, "the account was changed at this moment; sign in again")
 
 // errOldPassword is for who is signed in.
 var errOldPassword = refusal(sluice.CodeForbidden, "the old password is wrong")
@@ -329,7 +324,7 @@ func (s *Service) begin(ctx context.Context, a *store.Account) (string, error) {
 }
 
 // errSession is the one answer to everything that is no session.
-var errSession = refusal(sluice.CodeUnauthorized, "you are not signed in, or no longer")
+var errSession = sluice.Refuse(sluice.CodeUnauthorized, "you are not signed in, or no longer")
 
 // Session returns the session that a browser holds, and what it may do, in the form of
 // the identity of a key. *sluice.Error unauthorized: it has ended, or never was.
@@ -444,7 +439,7 @@ func (s *Service) ByID(ctx context.Context, id string) (store.Account, error) {
 	}
 	i := slices.IndexFunc(all, func(a store.Account) bool { return a.ID == id })
 	if i < 0 {
-		return store.Account{}, refusal(sluice.CodeNotFound, "there is no account %.64q", id)
+		return store.Account{}, sluice.Refuse(sluice.CodeNotFound, "there is no account %.64q", id)
 	}
 	return all[i], nil
 }
@@ -458,7 +453,7 @@ func (s *Service) Change(ctx context.Context, id, role, password string) error {
 	}
 	c := store.AccountChange{ID: id, Role: role}
 	if role != "" && !slices.Contains(key.Roles, role) {
-		return refusal(sluice.CodeInvalid, "role is %.32q, want %s", role, strings.Join(key.Roles, ", "))
+		return sluice.Refuse(sluice.CodeInvalid, "role is %.32q, want %s", role, strings.Join(key.Roles, ", "))
 	}
 	if role != "" && role != key.Owner {
 		c.Keep = key.Owner

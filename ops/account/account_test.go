@@ -109,7 +109,7 @@ func TestSessions(t *testing.T) {
 type away struct{ store.AccountStore }
 
 func (away) Account(context.Context, string) (store.Account, error) {
-	return store.Account{}, refusal(sluice.CodeUnavailable, "the database does not answer")
+	return store.Account{}, sluice.Refuse(sluice.CodeUnavailable, "the database does not answer")
 }
 
 // Attempts that nobody could decide do not count as failed: who tried while the database

@@ -36,7 +36,7 @@ func (s *looked) Session(_ context.Context, hash string) (store.Session, error) 
 		s.entered <- struct{}{}
 		<-s.blocked
 	}
-	return store.Session{}, refusal(sluice.CodeNotFound, "there is no such session")
+	return store.Session{}, sluice.Refuse(sluice.CodeNotFound, "there is no such session")
 }
 
 func (s *looked) CountAccounts(context.Context) (int64, error) {

@@ -39,7 +39,7 @@ const (
 // CheckPassword returns why a text can be no password, an *sluice.Error.
 func CheckPassword(password string) error {
 	if !utf8.ValidString(password) || utf8.RuneCountInString(password) < MinPasswordCharacters || len(password) > MaxPasswordBytes {
-		return refusal(sluice.CodeInvalid, "password: want at least %d characters, and at most %d bytes of UTF-8", MinPasswordCharacters, MaxPasswordBytes)
+		return sluice.Refuse(sluice.CodeInvalid, "password: want at least %d characters, and at most %d bytes of UTF-8", MinPasswordCharacters, MaxPasswordBytes)
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func newHasher() *hasher {
 
 // take takes a slot; done gives it back.
 func (h *hasher) take(ctx context.Context) (done func(), err error) {
-	busy := refusal(sluice.CodeTooFast, "many sign in at the moment; try again in some seconds")
+	busy := sluice.Refuse(sluice.CodeTooFast, "many sign in at the moment; try again in some seconds")
 	select {
 	case h.waiting <- struct{}{}:
 	default:

@@ -73,7 +73,7 @@ func (t *throttle) begin(name string, from netip.Addr, now time.Time) error {
 	most := []int32{triesOfBoth, triesOfName, triesOfAddress}
 	for i, a := range counters {
 		if a.failed >= most[len(most)-len(counters)+i] {
-			return refusal(sluice.CodeTooFast, "too many attempts to sign in; try again in %d minutes", int(throttleWindow.Minutes()))
+			return sluice.Refuse(sluice.CodeTooFast, "too many attempts to sign in; try again in %d minutes", int(throttleWindow.Minutes()))
 		}
 	}
 	for _, a := range counters {

@@ -76,14 +76,12 @@ type lastPiece struct {
 	Refused int64 `json:"refused"`
 }
 
-func refusal(code sluice.Code, format string, args ...any) error {
-	return &sluice.Error{Code: code, Message: fmt.Sprintf(format, args...), Index: -1}
+func invalid(format string, args ...any) error {
+	return sluice.Refuse(sluice.CodeInvalid, format, args...)
 }
 
-func invalid(format string, args ...any) error { return refusal(sluice.CodeInvalid, format, args...) }
-
 func conflict(format string, args ...any) error {
-	return refusal(sluice.CodeConflict, format, args...)
+	return sluice.Refuse(sluice.CodeConflict, format, args...)
 }
 
 // source is that of an import in the logs.
@@ -189,7 +187,7 @@ func takes(i *store.FileImport, offset int64, text string) error {
 	case int64(len(text)) > left:
 		return invalid("the piece goes beyond the file: %d bytes are left of its %d", left, i.SizeBytes)
 	case len(text) > MaxPieceBytes:
-		return refusal(sluice.CodeTooLarge, "the piece has more than %d bytes", MaxPieceBytes)
+		return sluice.Refuse(sluice.CodeTooLarge, "the piece has more than %d bytes", MaxPieceBytes)
 	case len(text) < MinPieceBytes && int64(len(text)) < left:
 		return invalid("the piece has fewer than %d bytes: only the last one of a file may", MinPieceBytes)
 	case offset == 0 && isPacked(text):

@@ -64,7 +64,7 @@ func (d *Desk) Preview(_ context.Context, o store.ImportOptions, head string, wh
 	case strings.TrimSpace(head) == "":
 		return p, invalid("the file is empty")
 	case len(head) > MaxPreviewBytes:
-		return p, refusal(sluice.CodeTooLarge, "the beginning of a file has %d bytes at most", MaxPreviewBytes)
+		return p, sluice.Refuse(sluice.CodeTooLarge, "the beginning of a file has %d bytes at most", MaxPreviewBytes)
 	case isPacked(head):
 		return p, invalid("the file is packed: unpack it first")
 	}

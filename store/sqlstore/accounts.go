@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"sluice"
 	"sluice/store"
@@ -166,7 +165,7 @@ func (s *Store) changeAccount(ctx context.Context, id, keep string, change func(
 			return err
 		}
 		if had > 0 && left == 0 {
-			return &sluice.Error{Code: sluice.CodeConflict, Index: -1, Message: fmt.Sprintf("this is the last account with the role %s: make another one first", keep)}
+			return sluice.Refuse(sluice.CodeConflict, "this is the last account with the role %s: make another one first", keep)
 		}
 		return nil
 	})

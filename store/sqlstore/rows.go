@@ -96,11 +96,11 @@ func discard(conn *sql.Conn) {
 }
 
 func notFound(format string, args ...any) error {
-	return &sluice.Error{Code: sluice.CodeNotFound, Message: fmt.Sprintf(format, args...), Index: -1}
+	return sluice.Refuse(sluice.CodeNotFound, format, args...)
 }
 
 func invalid(format string, args ...any) error {
-	return &sluice.Error{Code: sluice.CodeInvalid, Message: fmt.Sprintf(format, args...), Index: -1}
+	return sluice.Refuse(sluice.CodeInvalid, format, args...)
 }
 
 // count returns the number that a query has found, 0 if there is no row; what says in

@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -35,42 +34,38 @@ type Change struct {
 // DefaultBatch is how many events a request has at most, unless it is set.
 const DefaultBatch = 100
 
-func refused(format string, args ...any) error {
-	return &sluice.Error{Code: sluice.CodeInvalid, Index: -1, Message: fmt.Sprintf(format, args...)}
-}
-
 // apply sets what a change has, and says what is wrong with it.
 func (s *Service) apply(w *store.Webhook, c *Change) error {
 	if c.URL != nil {
 		w.URL = *c.URL
 	}
 	if len(w.URL) > store.MaxWebhookURL {
-		return refused("url has %d bytes, the limit is %d", len(w.URL), store.MaxWebhookURL)
+		return sluice.Refuse(sluice.CodeInvalid, "url has %d bytes, the limit is %d", len(w.URL), store.MaxWebhookURL)
 	}
 	if err := s.Guard.Check(w.URL); err != nil {
-		return refused("url %v", err)
+		return sluice.Refuse(sluice.CodeInvalid, "url %v", err)
 	}
 	if c.Types != nil {
 		w.Types = *c.Types
 	}
 	if err := feed.CheckTypes(w.Types); err != nil {
-		return refused("types: %v", err)
+		return sluice.Refuse(sluice.CodeInvalid, "types: %v", err)
 	}
 	if c.Format != nil {
 		w.Format = *c.Format
 	}
 	if w.Format != FormatStandard && w.Format != FormatBraze {
-		return refused("format is %.32q, want standard or braze", w.Format)
+		return sluice.Refuse(sluice.CodeInvalid, "format is %.32q, want standard or braze", w.Format)
 	}
 	if c.Batch != nil {
 		w.Batch = *c.Batch
 	}
 	if w.Batch < 1 || w.Batch > store.MaxWebhookBatch {
-		return refused("batch is %d, want 1 to %d", w.Batch, store.MaxWebhookBatch)
+		return sluice.Refuse(sluice.CodeInvalid, "batch is %d, want 1 to %d", w.Batch, store.MaxWebhookBatch)
 	}
 	if c.Status != nil {
 		if *c.Status != store.WebhookOn && *c.Status != store.WebhookOff {
-			return refused("status is %.32q, want on or off", *c.Status)
+			return sluice.Refuse(sluice.CodeInvalid, "status is %.32q, want on or off", *c.Status)
 		}
 		if *c.Status != w.Status {
 			w.Status, w.Reason, w.FailingMillis = *c.Status, "", 0
@@ -171,7 +166,7 @@ func (s *Service) Replay(ctx context.Context, id string, since time.Time) error 
 		return err
 	}
 	if now := s.Clock.Now(); since.After(now) || since.UnixMilli() < 1 {
-		return refused("from is %s, want a time between 1970 and now", since.UTC().Format(time.RFC3339))
+		return sluice.Refuse(sluice.CodeInvalid, "from is %s, want a time between 1970 and now", since.UTC().Format(time.RFC3339))
 	}
 	if err := s.Store.RewindWebhook(ctx, id, s.Follower, since.UnixMilli()); err != nil {
 		return err

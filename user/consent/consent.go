@@ -166,7 +166,7 @@ func (s *Service) Ask(ctx context.Context, w Writer, r *Request) (Link, error) {
 	}
 	address, ok := profile.NormalEmail(r.Email)
 	if !ok {
-		return Link{}, refuse("email is no address: want NAME@DOMAIN, at most %d bytes", sluice.MaxEmailBytes)
+		return Link{}, sluice.Refuse(sluice.CodeInvalid, "email is no address: want NAME@DOMAIN, at most %d bytes", sluice.MaxEmailBytes)
 	}
 	attributes, err := checkAttributes(r.Attributes)
 	if err != nil {
@@ -226,10 +226,10 @@ func checkAttributes(object string) (string, error) {
 	}
 	object, err := profile.Check(object)
 	if err != nil {
-		return "", refuse("%s", err)
+		return "", sluice.Refuse(sluice.CodeInvalid, "%s", err)
 	}
 	if len(object) > MaxAttributeBytes {
-		return "", &sluice.Error{Code: sluice.CodeTooLarge, Index: -1, Message: fmt.Sprintf("the fields have %d bytes together, at most %d are allowed", len(object), MaxAttributeBytes)}
+		return "", sluice.Refuse(sluice.CodeTooLarge, "the fields have %d bytes together, at most %d are allowed", len(object), MaxAttributeBytes)
 	}
 	return object, nil
 }
@@ -357,7 +357,3 @@ func ipText(ip netip.Addr) string {
 }
 
 func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
-
-func refuse(format string, args ...any) *sluice.Error {
-	return &sluice.Error{Code: sluice.CodeInvalid, Index: -1, Message: fmt.Sprintf(format, args...)}
-}
