@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -144,6 +145,11 @@ type Place struct {
 	Partition int
 	Position  Position
 	Index     int
+}
+
+// Behind reports whether p is behind another place of its partition.
+func (p Place) Behind(q Place) bool {
+	return cmp.Or(p.Position.Compare(q.Position), cmp.Compare(p.Index, q.Index)) > 0
 }
 
 // DeadLetter is an item that cannot be applied, kept with its reason until an

@@ -101,7 +101,7 @@ func (s *Stream) Next(ctx context.Context) (p Part, err error) {
 			at = sluice.Place{Partition: part} // nothing was stored of it before
 			s.at[part] = at
 		}
-		if !behind(store.EndOf(part, heads[part]), at) {
+		if !store.EndOf(part, heads[part]).Behind(at) {
 			delete(s.late, part)
 			continue
 		}
@@ -123,7 +123,7 @@ func (s *Stream) Next(ctx context.Context) (p Part, err error) {
 	if err != nil {
 		return p, err
 	}
-	if s.at[part] = page.End; !behind(store.EndOf(part, heads[part]), page.End) {
+	if s.at[part] = page.End; !store.EndOf(part, heads[part]).Behind(page.End) {
 		delete(s.late, part)
 	}
 	p.Events = slices.DeleteFunc(page.Events, func(e store.StoredEvent) bool { return !s.Filter.Takes(&e.Event) })
@@ -161,14 +161,6 @@ func (s *Stream) skip(ctx context.Context, heads map[int]sluice.Position, late [
 	s.Heads.Streams.Missed.Add(p.Missed)
 	p.More = true
 	return p, nil
-}
-
-// behind reports whether a place is behind another one of its partition.
-func behind(a, b sluice.Place) bool {
-	if c := a.Position.Compare(b.Position); c != 0 {
-		return c > 0
-	}
-	return a.Index > b.Index
 }
 
 // ID names where the stream is: another stream that begins there misses nothing. It has

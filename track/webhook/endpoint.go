@@ -230,7 +230,7 @@ func (e *endpoint) due(heads map[int]sluice.Position) (all []*lane, most int) {
 			continue // the next pass loads it
 		}
 		marked := l.row.To != sluice.Place{}
-		if !marked && !behind(store.EndOf(part, heads[part]), l.seen) {
+		if !marked && !store.EndOf(part, heads[part]).Behind(l.seen) {
 			l.behind = time.Time{}
 			if l.seen != l.row.At && now.Sub(l.saved) >= saveEvery {
 				all = append(all, l) // so that it is known that it has missed nothing
@@ -313,7 +313,7 @@ func (e *endpoint) gather(ctx context.Context, after, upTo sluice.Place) (b batc
 		rows = min(pageGrowth*rows, store.MaxFeedRows)
 		for i := range page.Events {
 			ev := &page.Events[i]
-			if upTo != (sluice.Place{}) && behind(ev.Place, upTo) {
+			if upTo != (sluice.Place{}) && ev.Place.Behind(upTo) {
 				b.end, b.more = upTo, true
 				return b, nil
 			}
@@ -328,7 +328,7 @@ func (e *endpoint) gather(ctx context.Context, after, upTo sluice.Place) (b batc
 			}
 		}
 		b.end, b.more = page.End, page.More
-		if upTo != (sluice.Place{}) && !behind(upTo, page.End) {
+		if upTo != (sluice.Place{}) && !upTo.Behind(page.End) {
 			b.end, b.more = upTo, true
 			return b, nil
 		}
@@ -339,11 +339,6 @@ func (e *endpoint) gather(ctx context.Context, after, upTo sluice.Place) (b batc
 		}
 	}
 	return b, nil
-}
-
-// behind reports whether a place is behind another one of its partition.
-func behind(a, b sluice.Place) bool {
-	return cmp.Or(a.Position.Compare(b.Position), cmp.Compare(a.Index, b.Index)) > 0
 }
 
 // passed notes that nothing is wanted up to a place: at once if it was marked that

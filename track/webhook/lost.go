@@ -31,7 +31,7 @@ func (e *endpoint) sayLost(ctx context.Context, heads map[int]sluice.Position, n
 	}
 	var oldest *lane
 	for part, l := range e.lanes {
-		if l.row.To != (sluice.Place{}) || l.row.At.Position.Major == 0 || !behind(store.EndOf(part, heads[part]), l.row.At) {
+		if l.row.To != (sluice.Place{}) || l.row.At.Position.Major == 0 || !store.EndOf(part, heads[part]).Behind(l.row.At) {
 			continue
 		}
 		if oldest == nil || l.row.At.Position.Before(oldest.row.At.Position) {
