@@ -15,7 +15,7 @@ func appendCanonical(dst []byte, v jsonscan.Value) []byte {
 	switch v.Kind {
 	case jsonscan.String:
 		if v.Escaped {
-			return appendString(dst, v.Text())
+			return jsonscan.AppendQuoted(dst, v.Text())
 		}
 	case jsonscan.Object:
 		return appendValues(dst, members(v.Raw))
@@ -97,7 +97,7 @@ func appendValues(dst []byte, values []Value) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendString(dst, v.Name), ':')
+		dst = append(jsonscan.AppendQuoted(dst, v.Name), ':')
 		dst = append(dst, v.Raw...)
 	}
 	return append(dst, '}')
@@ -115,32 +115,8 @@ func appendArray(dst []byte, values []jsonscan.Value) []byte {
 	return append(dst, ']')
 }
 
-// appendString appends a JSON string: RFC 8259, section 7.
-func appendString(dst []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	from := 0 // what is not appended yet
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue // nearly always
-		}
-		dst = append(dst, s[from:i]...)
-		from = i + 1
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c == '\n':
-			dst = append(dst, '\\', 'n')
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-	}
-	return append(append(dst, s[from:]...), '"')
-}
-
 // Quoted is a text as a profile has it: a JSON string.
-func Quoted(s string) string { return string(appendString(make([]byte, 0, len(s)+2), s)) }
+func Quoted(s string) string { return string(jsonscan.AppendQuoted(make([]byte, 0, len(s)+2), s)) }
 
 // runes is how many characters a string value has.
 func runes(v jsonscan.Value) int { return utf8.RuneCountInString(v.Text()) }

@@ -82,7 +82,7 @@ func (w *writer) made(all []Made) {
 	w.member("made")
 	for i, m := range all {
 		w.dst = append(w.dst, opening(i, '['), '[')
-		w.dst = append(appendString(w.dst, m.Name), ',')
+		w.dst = append(jsonscan.AppendQuoted(w.dst, m.Name), ',')
 		w.dst = append(strconv.AppendInt(w.dst, m.Second, 10), ']')
 	}
 	w.dst = append(w.dst, ']')

@@ -261,13 +261,13 @@ func (p *Profile) Append(dst []byte) []byte {
 	w := writer{dst: append(dst, '{')}
 	if p.ExternalID != "" {
 		w.member("external_id")
-		w.dst = appendString(w.dst, p.ExternalID)
+		w.dst = jsonscan.AppendQuoted(w.dst, p.ExternalID)
 	}
 	w.aliases("aliases", p.Aliases)
 	if len(p.Former) > 0 {
 		w.member("former")
 		for i, name := range p.Former {
-			w.dst = appendString(append(w.dst, opening(i, '[')), name)
+			w.dst = jsonscan.AppendQuoted(append(w.dst, opening(i, '[')), name)
 		}
 		w.dst = append(w.dst, ']')
 	}
@@ -281,7 +281,7 @@ func (p *Profile) Append(dst []byte) []byte {
 	if len(p.Revenue) > 0 {
 		w.member("revenue")
 		for i, m := range p.Revenue {
-			w.dst = append(appendString(append(w.dst, opening(i, '{')), m.Currency), ':')
+			w.dst = append(jsonscan.AppendQuoted(append(w.dst, opening(i, '{')), m.Currency), ':')
 			w.dst = strconv.AppendInt(w.dst, m.Micros, 10)
 		}
 		w.dst = append(w.dst, '}')
@@ -289,8 +289,8 @@ func (p *Profile) Append(dst []byte) []byte {
 	if len(p.Groups) > 0 {
 		w.member("groups")
 		for i, g := range p.Groups {
-			w.dst = append(appendString(append(w.dst, opening(i, '{')), g.ID), ':', '[')
-			w.dst = append(appendString(w.dst, stateWord(g.Subscribed)), ',')
+			w.dst = append(jsonscan.AppendQuoted(append(w.dst, opening(i, '{')), g.ID), ':', '[')
+			w.dst = append(jsonscan.AppendQuoted(w.dst, stateWord(g.Subscribed)), ',')
 			w.dst = append(strconv.AppendInt(w.dst, g.SinceMillis, 10), ']')
 		}
 		w.dst = append(w.dst, '}')
@@ -324,7 +324,7 @@ func (w *writer) name(name string) {
 		w.dst = append(w.dst, ',')
 	}
 	w.any = true
-	w.dst = append(appendString(w.dst, name), ':')
+	w.dst = append(jsonscan.AppendQuoted(w.dst, name), ':')
 }
 
 func (w *writer) number(name string, n int64) {
@@ -341,8 +341,8 @@ func (w *writer) aliases(name string, all []Alias) {
 	w.member(name)
 	for i, a := range all {
 		w.dst = append(w.dst, opening(i, '['), '[')
-		w.dst = append(appendString(w.dst, a.Label), ',')
-		w.dst = append(appendString(w.dst, a.Name), ']')
+		w.dst = append(jsonscan.AppendQuoted(w.dst, a.Label), ',')
+		w.dst = append(jsonscan.AppendQuoted(w.dst, a.Name), ']')
 	}
 	w.dst = append(w.dst, ']')
 }
@@ -360,7 +360,7 @@ func (w *writer) tallies(name string, all []Tally) {
 	}
 	w.member(name)
 	for i, t := range all {
-		w.dst = append(appendString(append(w.dst, opening(i, '{')), t.Name), ':')
+		w.dst = append(jsonscan.AppendQuoted(append(w.dst, opening(i, '{')), t.Name), ':')
 		for j, n := range [...]int64{t.Count, t.FirstMillis, t.LastMillis} {
 			w.dst = strconv.AppendInt(append(w.dst, opening(j, '[')), n, 10)
 		}
