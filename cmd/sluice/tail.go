@@ -11,6 +11,7 @@ import (
 	"sluice/ingest"
 	"sluice/store"
 	"sluice/track/feed"
+	"sluice/user/profile"
 )
 
 const tailLong = `
@@ -120,7 +121,7 @@ type tailed struct {
 }
 
 func (c *call) tailLine(e *store.StoredEvent) (string, error) {
-	when, place := feed.TimeText(e.TimeMillis), placeText(e.Place)
+	when, place := profile.TimeText(e.TimeMillis), placeText(e.Place)
 	if c.given.has("json") {
 		return safeJSON(tailed{when, e.Kind.String(), e.Name, e.ID, e.App, e.Email, e.User, e.Message, e.Properties, place})
 	}

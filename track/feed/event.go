@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"sluice"
 	"sluice/store"
+	"sluice/user/profile"
 )
 
 // TypeOf is an event's type: its kind, a dot, and its name. A name may have dots itself.
@@ -35,7 +35,7 @@ type event struct {
 // Append appends an event as a JSON object on one line. Properties that are no JSON
 // object are a text.
 func Append(b []byte, e *sluice.Event) []byte {
-	shown := event{ID: e.ID, Type: TypeOf(e), Time: TimeText(e.TimeMillis), Kind: e.Kind.String(), Name: e.Name,
+	shown := event{ID: e.ID, Type: TypeOf(e), Time: profile.TimeText(e.TimeMillis), Kind: e.Kind.String(), Name: e.Name,
 		App: e.App, Email: e.Email, User: e.User, Message: e.Message}
 	if e.Properties != "" {
 		shown.Properties = json.RawMessage(e.Properties)
@@ -49,11 +49,6 @@ func Append(b []byte, e *sluice.Event) []byte {
 		_ = encoder.Encode(&shown)                       // texts alone: nothing that could fail
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
-}
-
-// TimeText is RFC 3339 in UTC with milliseconds, all that an event's time has.
-func TimeText(millis int64) string {
-	return time.UnixMilli(millis).UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
 // Filter chooses events. An empty part of it chooses all.

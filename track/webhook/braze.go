@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"sluice"
-	"sluice/track/feed"
+	"sluice/user/profile"
 )
 
 // The formats of an endpoint.
@@ -41,7 +41,7 @@ func brazeBody(e *sluice.Event) []byte {
 	if json.Unmarshal([]byte(e.Properties), &p) != nil || p.Metadata.Campaign == "" {
 		return nil
 	}
-	metadata := map[string]string{"campaign_api_id": p.Metadata.Campaign, status.at: feed.TimeText(e.TimeMillis)}
+	metadata := map[string]string{"campaign_api_id": p.Metadata.Campaign, status.at: profile.TimeText(e.TimeMillis)}
 	if p.Metadata.Send != "" {
 		metadata["external_send_id"] = p.Metadata.Send
 	}

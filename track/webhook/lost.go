@@ -8,6 +8,7 @@ import (
 	"sluice"
 	"sluice/store"
 	"sluice/track/feed"
+	"sluice/user/profile"
 )
 
 const (
@@ -61,8 +62,8 @@ func (e *endpoint) sayLost(ctx context.Context, heads map[int]sluice.Position, n
 	if lost == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("about %d events since %s were removed by retention before they were posted", lost, feed.TimeText(since))
-	e.s.Log.Error("events were removed before a webhook got them", "webhook", e.hook.ID, "about", lost, "since", feed.TimeText(since))
+	text := fmt.Sprintf("about %d events since %s were removed by retention before they were posted", lost, profile.TimeText(since))
+	e.s.Log.Error("events were removed before a webhook got them", "webhook", e.hook.ID, "about", lost, "since", profile.TimeText(since))
 	next := oldest.row
 	next.DueMillis = now // so that the row changes
 	e.number++

@@ -16,6 +16,7 @@ import (
 	"sluice"
 	"sluice/store"
 	"sluice/track/feed"
+	"sluice/user/profile"
 )
 
 // Messages are those of Standard Webhooks 1.0.0
@@ -138,6 +139,6 @@ func (b *batch) body(w *store.Webhook, at time.Time) []byte {
 func wrap(kind string, millis int64, data []byte) []byte {
 	quoted := feed.Quote(kind)
 	out := make([]byte, 0, len(data)+len(quoted)+64)
-	out = fmt.Appendf(out, `{"type":%s,"timestamp":"%s","data":`, quoted, feed.TimeText(millis))
+	out = fmt.Appendf(out, `{"type":%s,"timestamp":"%s","data":`, quoted, profile.TimeText(millis))
 	return append(append(out, data...), '}')
 }

@@ -186,7 +186,7 @@ func (s *Service) Ask(ctx context.Context, w Writer, r *Request) (Link, error) {
 		ConfirmURL string `json:"confirm_url"`
 		Expires    string `json:"expires"`
 		IP         string `json:"ip,omitempty"`
-	}{f.Name, link.URL, timeText(expires), ipText(r.IP)})
+	}{f.Name, link.URL, profile.TimeText(expires.UnixMilli()), ipText(r.IP)})
 	if err != nil {
 		return Link{}, fmt.Errorf("write down a request of form %s: %w", f.Name, err)
 	}
@@ -307,7 +307,7 @@ func (s *Service) Confirm(ctx context.Context, w Writer, o *Opened, ip netip.Add
 		AskedIP        string   `json:"asked_ip,omitempty"`
 		EmailSubscribe bool     `json:"email_subscribe"`
 		Groups         []string `json:"groups"`
-	}{o.Form.Name, ipText(ip), timeText(time.UnixMilli(o.askedMillis)), o.askedIP, o.Form.EmailSubscribe, slices.Concat([]string{}, o.Form.Groups)})
+	}{o.Form.Name, ipText(ip), profile.TimeText(o.askedMillis), o.askedIP, o.Form.EmailSubscribe, slices.Concat([]string{}, o.Form.Groups)})
 	if err != nil {
 		return fmt.Errorf("write down a confirmation of form %s: %w", o.Form.Name, err)
 	}
@@ -355,5 +355,3 @@ func ipText(ip netip.Addr) string {
 	}
 	return ip.String()
 }
-
-func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

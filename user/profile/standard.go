@@ -189,7 +189,7 @@ func date(v jsonscan.Value) (string, bool) {
 // timeForm is how a time is written: as Braze's exports have it.
 const timeForm = "2006-01-02T15:04:05.000Z"
 
-// TimeText writes a time as exports have it.
+// TimeText writes a time as exports, the feed and the properties of events have it.
 func TimeText(millis int64) string { return time.UnixMilli(millis).UTC().Format(timeForm) }
 
 func moment(v jsonscan.Value) (string, bool) {
