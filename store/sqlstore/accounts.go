@@ -51,12 +51,8 @@ func (s *Store) newAccount(ctx context.Context, a *store.Account, first func(*tx
 		if err := first(tx); err != nil {
 			return err
 		}
-		var many int64
-		if err := tx.conn.QueryRowContext(ctx, query(s.d, "account_count")).Scan(&many); err != nil {
+		if err := tx.below(ctx, store.MaxAccounts, "there are %d accounts, and no more are possible; remove one", "account_count"); err != nil {
 			return err
-		}
-		if many >= store.MaxAccounts {
-			return invalid("there are %d accounts, and no more are possible; remove one", many)
 		}
 		return tx.exec(ctx, "account_add", a.ID, a.Name, a.Role, a.Password, s.d.millis(a.CreatedMillis), s.d.millis(a.UpdatedMillis))
 	})

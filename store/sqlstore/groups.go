@@ -32,12 +32,8 @@ func (s *Store) PutGroup(ctx context.Context, g store.Group) error {
 		public = 1
 	}
 	err := s.writeSmall(ctx, func(tx *txn) error {
-		var others int
-		if err := tx.conn.QueryRowContext(ctx, query(s.d, "group_others"), g.ID).Scan(&others); err != nil {
+		if err := tx.below(ctx, store.MaxGroups, "there are %d subscription groups, and no more are possible; delete one that is not needed", "group_others", g.ID); err != nil {
 			return err
-		}
-		if others >= store.MaxGroups {
-			return invalid("there are %d subscription groups, and no more are possible; delete one that is not needed", others)
 		}
 		return tx.exec(ctx, "group_put", g.ID, g.Name, g.Description, public, g.Order, s.d.millis(g.CreatedMillis), s.d.millis(g.UpdatedMillis))
 	})

@@ -20,12 +20,8 @@ func (s *Store) AddImport(ctx context.Context, i store.FileImport) error {
 		return fmt.Errorf("add import %s: %w", i.ID, err)
 	}
 	err = s.writeSmall(ctx, func(tx *txn) error {
-		var many int
-		if err := tx.conn.QueryRowContext(ctx, query(s.d, "import_count")).Scan(&many); err != nil {
+		if err := tx.below(ctx, store.MaxImports, "there are %d imports, and no more are kept; the oldest go by themselves", "import_count"); err != nil {
 			return err
-		}
-		if many >= store.MaxImports {
-			return invalid("there are %d imports, and no more are kept; the oldest go by themselves", many)
 		}
 		return tx.exec(ctx, "import_add", i.ID, s.d.text(i.Name), s.d.text(string(options)), i.SizeBytes, i.Account, i.State, i.NextOffset, i.Lines, i.Taken, i.Refused, i.Removed,
 			s.d.text(i.Reader), i.Claim, i.LastPiece, s.d.millis(i.CreatedMillis), s.d.millis(i.UpdatedMillis), s.millisOrNull(i.EndedMillis))

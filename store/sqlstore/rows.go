@@ -110,6 +110,17 @@ func (s *Store) count(ctx context.Context, what, statement string, args ...any) 
 	return n, s.failed(err, "%s", what)
 }
 
+// below refuses, unless a named count finds less than most. full says why, with %d for
+// the count.
+func (t *txn) below(ctx context.Context, most int64, full, name string, args ...any) error {
+	var many int64
+	err := t.conn.QueryRowContext(ctx, query(t.store.d, name), args...).Scan(&many)
+	if err == nil && many >= most {
+		err = invalid(full, many)
+	}
+	return err
+}
+
 // execSmall runs one named statement by writeSmall.
 func (s *Store) execSmall(ctx context.Context, name string, args ...any) error {
 	return s.writeSmall(ctx, func(tx *txn) error { return tx.exec(ctx, name, args...) })

@@ -14,12 +14,8 @@ var _ user.SegmentStore = (*Store)(nil)
 // AddSegment implements user.SegmentStore.
 func (s *Store) AddSegment(ctx context.Context, g user.Segment) error {
 	return s.writeSegment(ctx, "add", g, func(tx *txn) error {
-		var n int
-		if err := tx.conn.QueryRowContext(ctx, query(s.d, "segment_count")).Scan(&n); err != nil {
+		if err := tx.below(ctx, user.MaxSegments, "there are %d segments, archived ones included, and no more are possible; change one that is not used", "segment_count"); err != nil {
 			return err
-		}
-		if n >= user.MaxSegments {
-			return invalid("there are %d segments, archived ones included, and no more are possible; change one that is not used", n)
 		}
 		return tx.exec(ctx, "segment_add", g.ID, g.Name, g.Definition, s.d.millis(g.CreatedMillis), s.d.millis(g.UpdatedMillis), s.millisOrNull(g.ArchivedMillis))
 	})

@@ -17,12 +17,8 @@ func noTemplate(id string) error { return notFound("there is no template %.64q",
 // AddTemplate implements mail.TemplateStore.
 func (s *Store) AddTemplate(ctx context.Context, t mail.Template, v mail.TemplateVersion) error {
 	err := s.writeSmall(ctx, func(tx *txn) error {
-		var n int
-		if err := tx.conn.QueryRowContext(ctx, query(s.d, "template_count")).Scan(&n); err != nil {
+		if err := tx.below(ctx, mail.MaxTemplates, "there are %d templates, archived ones included, and no more are possible; write one anew that is not used", "template_count"); err != nil {
 			return err
-		}
-		if n >= mail.MaxTemplates {
-			return invalid("there are %d templates, archived ones included, and no more are possible; write one anew that is not used", n)
 		}
 		err := tx.exec(ctx, "template_add", t.ID, t.Name, s.d.millis(t.CreatedMillis), s.d.millis(t.UpdatedMillis))
 		if _, refused := s.d.refusal(err); refused {

@@ -16,12 +16,8 @@ var _ store.WebhookStore = (*Store)(nil)
 // AddWebhook implements store.WebhookStore.
 func (s *Store) AddWebhook(ctx context.Context, w store.Webhook, follower string) error {
 	err := s.writeSmall(ctx, func(tx *txn) error {
-		var n int
-		if err := tx.conn.QueryRowContext(ctx, query(s.d, "webhook_count")).Scan(&n); err != nil {
+		if err := tx.below(ctx, store.MaxWebhooks, "there are %d webhooks, and no more are possible; delete one that is not needed", "webhook_count"); err != nil {
 			return err
-		}
-		if n >= store.MaxWebhooks {
-			return invalid("there are %d webhooks, and no more are possible; delete one that is not needed", n)
 		}
 		types, err := json.Marshal(w.Types)
 		if err == nil {
