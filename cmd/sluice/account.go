@@ -116,13 +116,9 @@ func (c *call) accountList(ctx context.Context, db *sqlstore.Store) error {
 	}
 	for _, a := range all {
 		s := shownAccount{a.ID, a.Name, a.Role, keyTime(a.CreatedMillis)}
-		if c.given.has("json") {
-			if err := c.printJSON(s); err != nil {
-				return err
-			}
-			continue
+		if err := c.row(s, "%s  %-6s  %s", s.Created, s.Role, safeText(s.Name)); err != nil {
+			return err
 		}
-		c.print("%s  %-6s  %s", s.Created, s.Role, safeText(s.Name))
 	}
 	return nil
 }

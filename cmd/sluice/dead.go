@@ -135,11 +135,7 @@ func (c *call) deadList(ctx context.Context, store store.Store, _ []int64) error
 }
 
 func (c *call) printDead(s shownDead) error {
-	if c.given.has("json") {
-		return c.printJSON(s)
-	}
-	c.print("%6d  %s  %s  %s  %s", s.ID, s.Time, safeText(s.Source), s.Form, safeText(s.Reason))
-	return nil
+	return c.row(s, "%6d  %s  %s  %s  %s", s.ID, s.Time, safeText(s.Source), s.Form, safeText(s.Reason))
 }
 
 func (c *call) deadShow(ctx context.Context, store store.Store, ids []int64) error {

@@ -291,13 +291,9 @@ func (c *call) journeyList(ctx context.Context, d *desk.Desk, _ string) error {
 	}
 	for _, j := range all {
 		s := listedJourney{j.ID, j.Name, j.Status, j.Version, keyTime(j.UpdatedMillis)}
-		if c.given.has("json") {
-			if err := c.printJSON(s); err != nil {
-				return err
-			}
-			continue
+		if err := c.row(s, "%s  %s  version %d  %s  %s", s.ID, s.Status, s.Version, s.Updated, safeText(s.Name)); err != nil {
+			return err
 		}
-		c.print("%s  %s  version %d  %s  %s", s.ID, s.Status, s.Version, s.Updated, safeText(s.Name))
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(c.main.Stderr, "no journeys; `sluice journey apply FILE` makes one")

@@ -164,13 +164,9 @@ func (c *call) keyList(ctx context.Context, store *sqlstore.Store, _ []string) e
 			s.Revoked = keyTime(k.RevokedMillis)
 			state = "revoked " + s.Revoked
 		}
-		if c.given.has("json") {
-			if err := c.printJSON(s); err != nil {
-				return err
-			}
-			continue
+		if err := c.row(s, "%s  %s  %s  %s  %s", s.ID, s.Created, safeText(strings.Join(s.Permissions, ",")), state, safeText(s.Name)); err != nil {
+			return err
 		}
-		c.print("%s  %s  %s  %s  %s", s.ID, s.Created, safeText(strings.Join(s.Permissions, ",")), state, safeText(s.Name))
 	}
 	return nil
 }

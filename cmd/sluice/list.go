@@ -56,3 +56,12 @@ func (c *call) printJSON(v any) error {
 	}
 	return err
 }
+
+// row prints one of what is listed: as JSON if --json is given, else as a line.
+func (c *call) row(shown any, format string, args ...any) error {
+	if c.given.has("json") {
+		return c.printJSON(shown)
+	}
+	c.print(format, args...)
+	return nil
+}

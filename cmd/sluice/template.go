@@ -131,11 +131,7 @@ func (c *call) listTemplate(t *mail.Template) error {
 		s.Archived = keyTime(t.ArchivedMillis)
 		state = "  archived " + s.Archived
 	}
-	if c.given.has("json") {
-		return c.printJSON(s)
-	}
-	c.print("%s  version %d of %d  %s  %s%s", s.ID, s.Current, s.Latest, s.Updated, safeText(s.Name), state)
-	return nil
+	return c.row(s, "%s  version %d of %d  %s  %s%s", s.ID, s.Current, s.Latest, s.Updated, safeText(s.Name), state)
 }
 
 func (c *call) templateShow(ctx context.Context, store *sqlstore.Store, args []string) error {
