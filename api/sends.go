@@ -124,7 +124,7 @@ func findSends(ctx context.Context, read func(ctx context.Context, before mail.S
 			return found, err
 		}
 		for i := range rows {
-			before = mail.SendKey{Message: rows[i].Message, Number: rows[i].Number}
+			before = rows[i].Key()
 			if wanted(&rows[i]) {
 				found.Sends = append(found.Sends, foundSend(&rows[i]))
 			}

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -398,6 +399,14 @@ type SendKey struct {
 	Message string
 	Number  int
 }
+
+// Compare returns -1, 0 or 1, like cmp.Compare: by message, then by number.
+func (k SendKey) Compare(o SendKey) int {
+	return cmp.Or(strings.Compare(k.Message, o.Message), cmp.Compare(k.Number, o.Number))
+}
+
+// Key names the send.
+func (r *SendRow) Key() SendKey { return SendKey{r.Message, r.Number} }
 
 // SendRow is a row of the ledger.
 type SendRow struct {

@@ -436,7 +436,7 @@ func (w *why) sendsOf(ctx context.Context, of user.ID, stepID string) error {
 		}
 		for i := range page {
 			r := &page[i]
-			before = mail.SendKey{Message: r.Message, Number: r.Number}
+			before = r.Key()
 			if r.Journey == w.journey.ID && r.Occurrence == int(w.record.Occurrence) && (stepID == "" || r.Step == stepID) {
 				w.Mail = append(w.Mail, WhyMail{r.Step, r.Variant, r.Message, r.State.String(), strings.TrimSpace(r.Reason + " " + r.Reply), r.AcceptedMillis})
 			}

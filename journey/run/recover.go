@@ -137,7 +137,7 @@ func (c *change) addDoubtful(ctx context.Context) error {
 		}
 		made := make(map[mail.SendKey]bool, len(rows))
 		for i := range rows {
-			made[mail.SendKey{Message: rows[i].Message, Number: rows[i].Number}] = true
+			made[rows[i].Key()] = true
 		}
 		for i := range some {
 			if !made[some[i].key] {

@@ -69,7 +69,7 @@ func parseMark(text string) (m mark, err error) {
 func (m *mark) pass(e *Entry) {
 	switch e.Kind {
 	case KindMail:
-		m.mail = mail.SendKey{Message: e.Mail.Message, Number: e.Mail.Number}
+		m.mail = e.Mail.Key()
 	case KindEvent:
 		m.event = e.place
 	default:

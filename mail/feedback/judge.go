@@ -64,7 +64,7 @@ func (w *Watch) lookUp(ctx context.Context) error {
 		}
 		byKey := make(map[mail.SendKey]*mail.SendRow, len(rows))
 		for i := range rows {
-			byKey[mail.SendKey{Message: rows[i].Message, Number: rows[i].Number}] = &rows[i]
+			byKey[rows[i].Key()] = &rows[i]
 		}
 		for i := range piece {
 			row := byKey[keys[i]]

@@ -416,7 +416,7 @@ func (c *comparison) unknown(ctx context.Context, sends map[mail.SendKey]*met) e
 	var ended []*met
 	for i := range rows {
 		r := &rows[i]
-		m := sends[mail.SendKey{Message: r.Message, Number: r.Number}]
+		m := sends[r.Key()]
 		switch {
 		case r.State == mail.SendInDoubt && over(r, &m.send), r.State == mail.SendWaiting && m.send.Doubted:
 			continue
@@ -482,7 +482,7 @@ func (c *comparison) enter(ctx context.Context) error {
 		now := c.s.Clock.Now().UnixMilli()
 		for i := range rows {
 			r := &rows[i]
-			key := mail.SendKey{Message: r.Message, Number: r.Number}
+			key := r.Key()
 			m := missing[key]
 			switch {
 			case over(r, &m.send):

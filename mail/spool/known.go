@@ -115,7 +115,7 @@ func (s *Sender) ended(ctx context.Context, sends map[mail.SendKey]*item) (ended
 	}
 	unsure = make(map[mail.SendKey]*item)
 	for i := range rows {
-		key := mail.SendKey{Message: rows[i].Message, Number: rows[i].Number}
+		key := rows[i].Key()
 		switch it := sends[key]; {
 		case !over(&rows[i], &it.send):
 		case rows[i].State == mail.SendInDoubt:

@@ -184,7 +184,7 @@ func waitingRows(rows []mail.SendRow) map[mail.SendKey]string {
 	all := make(map[mail.SendKey]string)
 	for i := range rows {
 		if r := &rows[i]; r.InLane() {
-			all[rowKey(r)] = fmt.Sprint(r.Attempts, r.UpdatedMillis, r.DueMillis, len(r.Life))
+			all[r.Key()] = fmt.Sprint(r.Attempts, r.UpdatedMillis, r.DueMillis, len(r.Life))
 		}
 	}
 	return all
@@ -211,8 +211,8 @@ func (s *Sender) giveUp(ctx context.Context, p *part, before map[mail.SendKey]st
 	now := s.Clock.Now().UnixMilli()
 	for i := range rows {
 		r := &rows[i]
-		delete(l.missing, rowKey(r))
-		if how, waits := still[rowKey(r)]; waits && how == before[rowKey(r)] {
+		delete(l.missing, r.Key())
+		if how, waits := still[r.Key()]; waits && how == before[r.Key()] {
 			items = mail.AppendOutcome(items, lostOutcome(r, 0, now))
 			lost = append(lost, (&mail.Send{Message: r.Message, Number: r.Number}).ID())
 		}

@@ -67,7 +67,7 @@ func (p *part) tidy(ctx context.Context) error {
 	var gone, kept []flow.CancelNote
 	for i := range rows {
 		r := &rows[i]
-		note := byKey[mail.SendKey{Message: r.Message, Number: r.Number}]
+		note := byKey[r.Key()]
 		switch {
 		case r.State == mail.SendCancelled:
 			kept = append(kept, note)

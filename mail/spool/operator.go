@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -137,7 +136,7 @@ func (o *Operator) Purge(ctx context.Context, s mail.Selector, after string, mos
 			if through = r == nil; through {
 				break
 			}
-			if at.Behind = rowKey(r); r.AcceptedMillis <= at.Before && o.takes(s, r) {
+			if at.Behind = r.Key(); r.AcceptedMillis <= at.Before && o.takes(s, r) {
 				meant[r.Partition] = append(meant[r.Partition], *r)
 				left--
 			}
@@ -203,10 +202,10 @@ func (b *backlog) next(ctx context.Context) (*mail.SendRow, error) {
 				return nil, err
 			}
 			if p.ended = len(p.rows) < b.limit; len(p.rows) > 0 {
-				p.after = rowKey(&p.rows[len(p.rows)-1])
+				p.after = p.rows[len(p.rows)-1].Key()
 			}
 		}
-		if len(p.rows) > 0 && (first == nil || compareSendKeys(rowKey(&p.rows[0]), rowKey(&first.rows[0])) < 0) {
+		if len(p.rows) > 0 && (first == nil || p.rows[0].Key().Compare(first.rows[0].Key()) < 0) {
 			first = p
 		}
 	}
@@ -216,12 +215,4 @@ func (b *backlog) next(ctx context.Context) (*mail.SendRow, error) {
 	row := &first.rows[0]
 	first.rows = first.rows[1:]
 	return row, nil
-}
-
-func rowKey(r *mail.SendRow) mail.SendKey {
-	return mail.SendKey{Message: r.Message, Number: r.Number}
-}
-
-func compareSendKeys(a, b mail.SendKey) int {
-	return cmp.Or(strings.Compare(a.Message, b.Message), cmp.Compare(a.Number, b.Number))
 }

@@ -69,7 +69,7 @@ func newPurgePace(ledger Listing, lanes []*flow.Lanes) *purgePace {
 
 // written notes a page that is in the log, and waits until there is room for another.
 func (p *purgePace) written(ctx context.Context, partition int, rows []mail.SendRow) error {
-	page := purgeOpen{partition, rowKey(&rows[0]), rowKey(&rows[len(rows)-1]), len(rows), time.Now()}
+	page := purgeOpen{partition, rows[0].Key(), rows[len(rows)-1].Key(), len(rows), time.Now()}
 	p.last[partition] = page
 	if p.deaf {
 		return sluice.Pause(ctx, purgeDeafRest)
@@ -124,7 +124,7 @@ func (p *purgePace) waits(ctx context.Context, page *purgeOpen) (bool, error) {
 // pending reports whether a send waits in the ledger.
 func (p *purgePace) pending(ctx context.Context, partition int, key mail.SendKey) (bool, error) {
 	rows, err := p.ledger.WaitingSends(ctx, partition, mail.SendKey{Message: key.Message, Number: key.Number - 1}, 1)
-	return err == nil && len(rows) > 0 && rowKey(&rows[0]) == key, err
+	return err == nil && len(rows) > 0 && rows[0].Key() == key, err
 }
 
 // ended waits until the lanes have noted all that was written, purgeNotedWithin at most.

@@ -170,7 +170,7 @@ func (r *recorder) withRows(work context.Context, batch []finished) map[mail.Sen
 	}
 	rows := make(map[mail.SendKey]bool, len(found))
 	for i := range found {
-		rows[mail.SendKey{Message: found[i].Message, Number: found[i].Number}] = true
+		rows[found[i].Key()] = true
 	}
 	return rows
 }

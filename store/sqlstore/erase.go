@@ -181,9 +181,9 @@ func (s *Store) SendsOf(ctx context.Context, names []store.Erasure, afterMessage
 func (s *Store) EraseSends(ctx context.Context, sends []mail.SendRow) error {
 	keys := make([]mail.SendKey, len(sends))
 	for i := range sends {
-		keys[i] = mail.SendKey{Message: sends[i].Message, Number: sends[i].Number}
+		keys[i] = sends[i].Key()
 	}
-	slices.SortFunc(keys, compareKeys)
+	slices.SortFunc(keys, mail.SendKey.Compare)
 	for piece := range slices.Chunk(keys, erasePieceSends) {
 		err := s.write(ctx, func(tx *txn) error {
 			l := &ledger{rows: make(map[mail.SendKey]*ledgerRow, len(piece))}

@@ -214,7 +214,7 @@ func (x *reacting) read(ctx context.Context, all []mailed) error {
 
 // readKeys reads rows by a named statement.
 func (x *reacting) readKeys(ctx context.Context, keys map[mail.SendKey]struct{}, statement string, read func(scanner) error) error {
-	for piece := range slices.Chunk(slices.SortedFunc(maps.Keys(keys), compareKeys), maxReactions) {
+	for piece := range slices.Chunk(slices.SortedFunc(maps.Keys(keys), mail.SendKey.Compare), maxReactions) {
 		alone, together := byMessage(piece)
 		messages := byNumber(alone)
 		for _, number := range slices.Sorted(maps.Keys(messages)) {
@@ -378,7 +378,7 @@ func (x *reacting) judge(m *mailed, r *mailedRow) bool {
 // write writes the rows that have changed, in the order of their keys.
 func (x *reacting) write(ctx context.Context, _ []mailed) error {
 	s := x.t.store
-	for _, key := range slices.SortedFunc(maps.Keys(x.rows), compareKeys) {
+	for _, key := range slices.SortedFunc(maps.Keys(x.rows), mail.SendKey.Compare) {
 		r := x.rows[key]
 		if !r.changed {
 			continue

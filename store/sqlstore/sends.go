@@ -38,10 +38,6 @@ import (
 // But where the database has gone back and its later state is given up, rows
 // and totals have gone back together. There it gets a row.
 
-func compareKeys(a, b mail.SendKey) int {
-	return cmp.Or(strings.Compare(a.Message, b.Message), cmp.Compare(a.Number, b.Number))
-}
-
 // byNumber returns the messages of keys: nearly all have the number 0.
 func byNumber(keys []mail.SendKey) map[int][]string {
 	messages := make(map[int][]string)
@@ -89,7 +85,7 @@ func (t *txn) applySends(ctx context.Context, e *store.Effect, applied *store.Ap
 	}
 	l.apply(e, t.store.clock.Now().UnixMilli())
 	var added, changed []*ledgerRow
-	for _, key := range slices.SortedFunc(maps.Keys(l.rows), compareKeys) {
+	for _, key := range slices.SortedFunc(maps.Keys(l.rows), mail.SendKey.Compare) {
 		switch r := l.rows[key]; {
 		case r == nil:
 		case !r.stored:
@@ -226,7 +222,7 @@ func (t *txn) readLedger(ctx context.Context, e *store.Effect, l *ledger) error 
 	for i := range e.Outcomes {
 		want(e.Outcomes[i].Message, e.Outcomes[i].Number)
 	}
-	return t.lockLedger(ctx, slices.SortedFunc(maps.Keys(l.rows), compareKeys), l)
+	return t.lockLedger(ctx, slices.SortedFunc(maps.Keys(l.rows), mail.SendKey.Compare), l)
 }
 
 // lockLedger reads and locks rows, in the order of their keys.
@@ -239,7 +235,7 @@ func (t *txn) lockLedger(ctx context.Context, keys []mail.SendKey, l *ledger) er
 			err := scan(&r.Message, &r.Number, &state, &class, &r.Attempts, &r.Route, &r.Reply, &r.Reason, t.store.instant(&r.UpdatedMillis), t.store.instant(&r.DueMillis), &r.Life, &r.Journey, &r.Step, &r.Variant)
 			r.State, r.Class = parseState(state), parseClass(class)
 			r.was, r.ended = r.State, r.Ended()
-			l.rows[mail.SendKey{Message: r.Message, Number: r.Number}] = r
+			l.rows[r.Key()] = r
 			return err
 		})
 		if err != nil {

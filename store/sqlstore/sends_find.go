@@ -53,7 +53,7 @@ func (s *Store) LaneKeys(ctx context.Context, partition int, after mail.SendKey,
 	if err != nil {
 		return nil, s.failed(err, "list sends of partition %d that are to be attempted in", partition)
 	}
-	slices.SortStableFunc(list, func(a, b mail.LaneKey) int { return compareKeys(a.SendKey, b.SendKey) })
+	slices.SortStableFunc(list, func(a, b mail.LaneKey) int { return a.SendKey.Compare(b.SendKey) })
 	list = slices.CompactFunc(list, func(a, b mail.LaneKey) bool { return a.SendKey == b.SendKey })
 	return list[:min(len(list), limit)], nil
 }
