@@ -7,17 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/mail/dkim"
+	"sluice/test/dkimtest"
 )
 
 func TestKeysOfDKIM(t *testing.T) {
-	_, text, err := dkim.Generate("example.com", "s1", "ed25519")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "good.pem"), filepath.Join(dir, "bad.pem")
-	for name, content := range map[string][]byte{good: text, bad: []byte("no key")} {
+	for name, content := range map[string][]byte{good: dkimtest.Key(dkimtest.Ed25519), bad: []byte("no key")} {
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/emersion/go-msgauth/dkim"
+
+	"sluice/test/dkimtest"
 )
 
 var testTime = time.Unix(1795280000, 0)
@@ -26,17 +28,10 @@ var testTime = time.Unix(1795280000, 0)
 // testKeys are made once: RSA takes its time.
 var testKeys = sync.OnceValues(func() ([]*Key, error) {
 	var keys []*Key
-	for _, kind := range []string{KindRSA, KindEd25519} {
-		made, text, err := Generate("Example.com", "s-"+kind, kind)
+	for _, kind := range []string{dkimtest.RSA, dkimtest.Ed25519} {
+		k, err := ParseKey("Example.com", "s-"+kind, dkimtest.Key(kind))
 		if err != nil {
 			return nil, err
-		}
-		k, err := ParseKey("example.com", "s-"+kind, text)
-		if err != nil {
-			return nil, err
-		}
-		if a, b := record(made), record(k); a != b || a == "" {
-			return nil, fmt.Errorf("the key is another when it is read: %s, %s", a, b)
 		}
 		keys = append(keys, k)
 	}
@@ -262,9 +257,6 @@ func TestParseKeyRefuses(t *testing.T) {
 		if _, err := ParseKey(tt.domain, tt.selector, []byte(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
-	}
-	if _, _, err := Generate("example.com", "s", "dsa"); err == nil {
-		t.Error("a key of another kind was made")
 	}
 }
 

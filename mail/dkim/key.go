@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
@@ -139,34 +138,4 @@ func RecordStrings(record string) []string {
 		record = record[most:]
 	}
 	return append(all, record)
-}
-
-// The kinds of keys that Generate makes.
-const (
-	KindRSA     = "rsa"
-	KindEd25519 = "ed25519"
-)
-
-// Generate makes a key: rsa of 2,048 bits or ed25519. The text is its PEM.
-func Generate(domain, selector, kind string) (k *Key, text []byte, err error) {
-	var signer crypto.Signer
-	switch kind {
-	case KindRSA:
-		signer, err = rsa.GenerateKey(rand.Reader, minRSABits)
-	case KindEd25519:
-		_, signer, err = ed25519.GenerateKey(rand.Reader)
-	default:
-		err = fmt.Errorf("%q is no kind, want %s or %s", kind, KindRSA, KindEd25519)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("make DKIM key: %w", err)
-	}
-	if k, err = newKey(domain, selector, signer); err != nil {
-		return nil, nil, err
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(signer)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make DKIM key: %w", err)
-	}
-	return k, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }

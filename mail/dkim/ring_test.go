@@ -3,6 +3,8 @@ package dkim
 import (
 	"strings"
 	"testing"
+
+	"sluice/test/dkimtest"
 )
 
 // ringOf makes a ring of "DOMAIN SENDER...".
@@ -11,7 +13,7 @@ func ringOf(t *testing.T, entries ...string) (*Ring, error) {
 	r := &Ring{}
 	for _, e := range entries {
 		words := strings.Fields(e)
-		k, _, err := Generate(words[0], "s", KindEd25519)
+		k, err := ParseKey(words[0], "s", dkimtest.Key(dkimtest.Ed25519))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"sluice/lib/doctor"
-	"sluice/mail/dkim"
+	"sluice/test/dkimtest"
 )
 
 // TestAlignment: the key of another domain counts where DMARC aligns it, by the
@@ -19,7 +19,7 @@ func TestAlignment(t *testing.T) {
 	b.senders["mail.side.example"] = []string{"side.example", "*.side.example"}
 	var lines []string
 	for _, domain := range []string{"relaxed.example", "strict.example", "substrict.example", "border.example", "own.example", "registry.example", "none.example", "other.example", "ann.github.io", "sister.example", "mail.side.example", "middle.example", "deep.example", "two.example", "fails.example", "bad.example", "own.registry.example"} {
-		lines = append(lines, b.key(t, domain, "s1", dkim.KindEd25519))
+		lines = append(lines, b.key(t, domain, "s1", dkimtest.Ed25519))
 	}
 	for name, text := range map[string]string{
 		"relaxed.example": "p=reject", "strict.example": "p=reject; adkim=S", "substrict.example": "p=reject", "news.substrict.example": "p=none; adkim=s",

@@ -11,6 +11,7 @@ import (
 	"sluice/lib/dns"
 	"sluice/lib/doctor"
 	"sluice/mail/dkim"
+	"sluice/test/dkimtest"
 	"sluice/test/dnstest"
 )
 
@@ -35,7 +36,7 @@ func newBed(t *testing.T, lines ...string) *bed {
 // key makes a key for a domain, and returns its record's line of a zone.
 func (b *bed) key(t *testing.T, domain, selector, kind string) (line string) {
 	t.Helper()
-	k, _, err := dkim.Generate(domain, selector, kind)
+	k, err := dkim.ParseKey(domain, selector, dkimtest.Key(kind))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func (b *bed) want(t *testing.T, domain string, check doctor.Check, begin string
 func TestAGoodDomain(t *testing.T) {
 	b := newBed(t)
 	b.Ways = []Way{{Name: "relay", Host: "relay.example"}, {Name: "amazon", Include: "amazonses.com", Foreign: true, Signs: true}}
-	b.dns.Set(t, b.key(t, "news.example.com", "s1", dkim.KindRSA), b.key(t, "news.example.com", "s2", dkim.KindEd25519),
+	b.dns.Set(t, b.key(t, "news.example.com", "s1", dkimtest.RSA), b.key(t, "news.example.com", "s2", dkimtest.Ed25519),
 		"news.example.com MX 10 mx.example.com", "mx.example.com A 192.0.2.1", "relay.example A 192.0.2.77",
 		"news.example.com TXT another text", "news.example.com TXT v=spf1 ip4:192.0.2.64/26 include:amazonses.com -all", "amazonses.com TXT v=spf1 ip4:198.51.100.0/24 -all",
 		"_dmarc.example.com TXT v=DMARC1; p=none; sp=reject; rua=mailto:d@example.com")
@@ -223,9 +224,9 @@ func TestSPFOfRoutes(t *testing.T) {
 
 func TestDKIM(t *testing.T) {
 	b := newBed(t)
-	good := b.key(t, "x.example", "s1", dkim.KindRSA)
+	good := b.key(t, "x.example", "s1", dkimtest.RSA)
 	name, record, _ := strings.Cut(good, " TXT ")
-	other := b.key(t, "other.example", "s1", dkim.KindRSA)
+	other := b.key(t, "other.example", "s1", dkimtest.RSA)
 	_, otherRecord, _ := strings.Cut(other, " TXT ")
 	text := func(record string) string { return name + " TXT " + record }
 	publish := "publish " + name + `. IN TXT "` + record[:255] + `" "` + record[255:] + `"`
@@ -262,7 +263,7 @@ func TestDKIM(t *testing.T) {
 
 func TestDMARC(t *testing.T) {
 	b := newBed(t)
-	key := b.key(t, "signed.co.uk", "s1", dkim.KindEd25519)
+	key := b.key(t, "signed.co.uk", "s1", dkimtest.Ed25519)
 	b.dns.Set(t, key, "_dmarc.signed.co.uk TXT v=DMARC1; p=reject; sp=none; rua=mailto:x@signed.co.uk",
 		"_dmarc.two.example TXT v=DMARC1; p=none", "_dmarc.two.example TXT v=DMARC1; p=reject", "_dmarc.bad.example TXT v=DMARC1; p=maybe", "_dmarc.fails.example FAILS",
 		"_dmarc.strict.example TXT v=DMARC1; p=reject", "_dmarc.spf.example TXT v=DMARC1; p=reject", "spf.example TXT v=spf1 -all", "_dmarc.own.strict.example TXT v=DMARC1; p=none", "_dmarc.off.example TXT v=DMARC1; p=reject; pct=0")

@@ -17,6 +17,7 @@ import (
 	"sluice/mail/dkim"
 	"sluice/mail/spool"
 	"sluice/mail/template"
+	"sluice/test/dkimtest"
 )
 
 // signersOf makes a key for each domain, and returns the first key and all
@@ -25,7 +26,7 @@ func signersOf(t *testing.T, domains ...string) (first *dkim.Key, ring *dkim.Rin
 	t.Helper()
 	ring = &dkim.Ring{}
 	for _, domain := range domains {
-		key, _, err := dkim.Generate(domain, "s1", "ed25519")
+		key, err := dkim.ParseKey(domain, "s1", dkimtest.Key(dkimtest.Ed25519))
 		if err != nil {
 			t.Fatal(err)
 		}
