@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/rueidis"
 )
 
 // Bounds of draining hashes.
@@ -82,10 +84,7 @@ func FindHashes(ctx context.Context, r *Redis, dirty string) (*List, error) {
 }
 
 func (r *Redis) named(ctx context.Context, keys listKeys) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	id, err := r.call(ctx, "named", []string{keys.stateKey()}, []string{strings.ToLower(rand.Text()[:12])}).ToString()
-	return id, r.wrap("name the hashes of set "+keys.list, err)
+	return run(ctx, r, "name the hashes of set "+keys.list, "named", []string{keys.stateKey()}, []string{strings.ToLower(rand.Text()[:12])}, rueidis.RedisResult.ToString)
 }
 
 // CheckKeys returns why the hashes cannot be drained on this Redis, if all their keys

@@ -277,11 +277,9 @@ func (l *Lanes) Mark(ctx context.Context, lease *Lease, server, evidence string,
 			args = append(args, strconv.Itoa(places[i].Index), ids[i])
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	answer, err := l.log.redis.call(ctx, "mark", s.keys, args).ToString()
+	answer, err := run(ctx, l.log.redis, "mark sends", "mark", s.keys, args, rueidis.RedisResult.ToString)
 	if err != nil {
-		return "", l.log.redis.wrap("mark sends", err)
+		return "", err
 	}
 	if len(answer) != len(places) {
 		return "", fmt.Errorf("mark %d sends of partition %d: the script answered %d letters", len(places), p.Number, len(answer))

@@ -99,15 +99,12 @@ func (l *List) lookAt(ctx context.Context) (r *ListReader, ended sluice.Position
 
 // copyPage reads a page, measured inside Redis, if the list is where `at` saw it.
 func (l *List) copyPage(ctx context.Context, at *ListReader, chunk, next uint64) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	if chunk == at.first {
 		next -= at.base
 	}
-	elements, err := l.redis.call(ctx, "page", []string{l.keys.heldKey(chunk), l.keys.stateKey()}, []string{
+	return run(ctx, l.redis, "copy what is held of "+l.String(), "page", []string{l.keys.heldKey(chunk), l.keys.stateKey()}, []string{
 		strconv.FormatUint(next, 10), strconv.Itoa(pageElements), strconv.Itoa(pageBytes), string(l.side),
-		strconv.FormatUint(at.first, 10), strconv.FormatUint(at.base, 10), strconv.FormatUint(at.last, 10)}).AsStrSlice()
-	return elements, l.redis.wrap("copy what is held of "+l.String(), err)
+		strconv.FormatUint(at.first, 10), strconv.FormatUint(at.base, 10), strconv.FormatUint(at.last, 10)}, rueidis.RedisResult.AsStrSlice)
 }
 
 // HeldRestore puts back what CopyHeld has copied.

@@ -36,11 +36,9 @@ const TokensPerHour = 65_536
 // at a time, and is forgotten ttl after the last of its hour came. Beyond TokensPerHour a
 // token is not remembered, and new is all that is known of it: known is false then.
 func (r *Redis) FirstWith(ctx context.Context, made time.Time, token, with string, ttl time.Duration) (first string, known bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	args := []string{token, with, strconv.Itoa(TokensPerHour), strconv.FormatInt(ttl.Milliseconds(), 10)}
-	first, err = r.call(ctx, "token", []string{tokensKey(made.Unix() / 3600)}, args).ToString()
-	return first, first != "", r.wrap("remember a token", err)
+	first, err = run(ctx, r, "remember a token", "token", []string{tokensKey(made.Unix() / 3600)}, args, rueidis.RedisResult.ToString)
+	return first, first != "", err
 }
 
 // ErrOtherBody says that another body was written under this name before.

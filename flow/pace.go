@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/redis/rueidis"
 )
 
 // Bucket is what tokens come out of: one for each mail that goes by a route, or
@@ -83,8 +85,6 @@ func (l *Log) LeaseMails(ctx context.Context, journey, perMinute int64, want, ba
 
 // pace asks for tokens of buckets by their keys, which are in one slot.
 func (r *Redis) pace(ctx context.Context, what string, keys []string, asks []PaceAsk) ([]PaceGrant, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	args := make([]string, 0, 12*len(asks))
 	for i := range asks {
 		a, b := &asks[i], asks[i].Bucket
@@ -99,9 +99,9 @@ func (r *Redis) pace(ctx context.Context, what string, keys []string, asks []Pac
 			strconv.FormatInt(int64(b.Least*1e6), 10), strconv.FormatInt(b.Growth.Milliseconds(), 10), strconv.FormatInt(b.FirstDay, 10), b.DayLimits,
 			strconv.FormatInt(a.Used, 10), strconv.FormatInt(a.UsedDay, 10), looked)
 	}
-	numbers, err := r.call(ctx, "pace", keys, args).AsIntSlice()
+	numbers, err := run(ctx, r, what, "pace", keys, args, rueidis.RedisResult.AsIntSlice)
 	if err != nil {
-		return nil, r.wrap(what, err)
+		return nil, err
 	}
 	if len(numbers) != 5*len(asks) {
 		return nil, fmt.Errorf("%s: redis %s: %d numbers for %d buckets", what, r.name, len(numbers), len(asks))

@@ -143,10 +143,8 @@ func (r *Redis) infoAt(ctx context.Context, key, section string) (map[string]str
 	if r.oneServer() {
 		return r.Info(ctx, section)
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	text, err := r.call(ctx, "info", []string{key}, []string{section}).ToString()
-	return fieldsOf(text), r.wrap("read INFO", err)
+	text, err := run(ctx, r, "read INFO", "info", []string{key}, []string{section}, rueidis.RedisResult.ToString)
+	return fieldsOf(text), err
 }
 
 // fieldsOf reads the answer to INFO, and to CLUSTER INFO.
@@ -258,6 +256,14 @@ func (r *Redis) call(ctx context.Context, script string, keys, args []string) ru
 	return scripts[script].Exec(ctx, r.client, keys, args)
 }
 
+// run runs a script and reads its answer.
+func run[T any](ctx context.Context, r *Redis, verb, script string, keys, args []string, as func(rueidis.RedisResult) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	v, err := as(r.call(ctx, script, keys, args))
+	return v, r.wrap(verb, err)
+}
+
 // Ask sends a command and reads its answer.
 func Ask[T any](ctx context.Context, r *Redis, verb string, command rueidis.Completed, as func(rueidis.RedisResult) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -345,8 +351,5 @@ func texts(answer []rueidis.RedisMessage) ([]string, error) {
 
 // callInt runs a script that answers with one integer.
 func (r *Redis) callInt(ctx context.Context, verb, script string, keys, args []string) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	n, err := r.call(ctx, script, keys, args).AsInt64()
-	return n, r.wrap(verb, err)
+	return run(ctx, r, verb, script, keys, args, rueidis.RedisResult.AsInt64)
 }
