@@ -223,15 +223,7 @@ func oneOf(word string, known ...string) error {
 	if slices.Contains(known, word) {
 		return nil
 	}
-	return fmt.Errorf("is %q, want one of %s%s", word, strings.Join(known, ", "), nearOnly(word, known))
-}
-
-// nearOnly is DidYouMean without the list of all, where that is printed anyway.
-func nearOnly(word string, known []string) string {
-	if near := nearest.Word(word, known); near != "" {
-		return "; did you mean " + near + "?"
-	}
-	return ""
+	return fmt.Errorf("is %q, want one of %s%s", word, strings.Join(known, ", "), nearest.Hint(word, known))
 }
 
 func checkRoles(roles []string) error {

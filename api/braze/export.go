@@ -142,11 +142,7 @@ func unknownFields(wanted map[string]bool) (all []string) {
 			return append(all, fmt.Sprintf("fields_to_export: more than %d are unknown", maxUnknownFields))
 		}
 		name = strings.ToValidUTF8(name[:min(len(name), maxFieldBytes)], "\ufffd")
-		text := fmt.Sprintf("fields_to_export: '%s' is no field of an export", name)
-		if near := nearest.Word(name, known); near != "" {
-			text += "; did you mean " + near + "?"
-		}
-		all = append(all, text)
+		all = append(all, fmt.Sprintf("fields_to_export: '%s' is no field of an export%s", name, nearest.Hint(name, known)))
 	}
 	return all
 }

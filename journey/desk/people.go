@@ -189,7 +189,7 @@ func (a *PeopleAsked) check(ctx context.Context, j *store.Journey, steps *stepNa
 	}
 	for number := j.Version; !slices.Contains(known, a.Step); number-- {
 		if number <= max(j.Version-store.MaxVersionsInUse, 0) {
-			return sluice.Refuse(sluice.CodeNotFound, "journey %s has no step %.64q%s", j.ID, a.Step, meant(a.Step, known))
+			return sluice.Refuse(sluice.CodeNotFound, "journey %s has no step %.64q%s", j.ID, a.Step, nearest.Hint(a.Step, known))
 		}
 		ids, err := steps.ids(ctx, number)
 		if err != nil {
@@ -198,12 +198,4 @@ func (a *PeopleAsked) check(ctx context.Context, j *store.Journey, steps *stepNa
 		known = append(known, ids...)
 	}
 	return nil
-}
-
-// meant asks whether a known word is meant, if one is near.
-func meant(word string, known []string) string {
-	if near := nearest.Word(word, known); near != "" {
-		return "; did you mean " + near + "?"
-	}
-	return ""
 }

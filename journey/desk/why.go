@@ -13,6 +13,7 @@ import (
 	"sluice/journey"
 	"sluice/journey/plan"
 	"sluice/journey/step"
+	"sluice/lib/nearest"
 	"sluice/mail"
 	"sluice/store"
 	"sluice/user"
@@ -81,7 +82,7 @@ func (d *Desk) Why(ctx context.Context, id, stepID string, person user.Row) (*Wh
 			for i := range w.plan.Steps {
 				known[i] = w.plan.Steps[i].ID
 			}
-			return nil, sluice.Refuse(sluice.CodeNotFound, "journey %s has no step %.64q in the version that counts for this person%s", id, stepID, meant(stepID, known))
+			return nil, sluice.Refuse(sluice.CodeNotFound, "journey %s has no step %.64q in the version that counts for this person%s", id, stepID, nearest.Hint(stepID, known))
 		}
 	}
 	if w.Place == nil {

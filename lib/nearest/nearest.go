@@ -2,6 +2,7 @@
 package nearest
 
 import (
+	"cmp"
 	"math"
 	"strings"
 )
@@ -61,8 +62,13 @@ func edits(a, b string) int {
 // DidYouMean returns "; did you mean X?" with the nearest known word, or, if
 // none is near, the list of all.
 func DidYouMean(word string, known []string) string {
+	return cmp.Or(Hint(word, known), "; known are "+strings.Join(known, ", "))
+}
+
+// Hint is DidYouMean without the list: empty if no word is near.
+func Hint(word string, known []string) string {
 	if near := Word(word, known); near != "" {
 		return "; did you mean " + near + "?"
 	}
-	return "; known are " + strings.Join(known, ", ")
+	return ""
 }
