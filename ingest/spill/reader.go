@@ -124,7 +124,7 @@ func (r *Reader) Done(keep bool) error {
 		err = os.Remove(path)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = filelock.SyncDir(filepath.Dir(path))
 	}
 	return errors.Join(err, r.file.Close())
 }

@@ -189,7 +189,7 @@ func (w *Writer) begin() error {
 		return fmt.Errorf("spill: make directory: %w", err)
 	}
 	// A power cut must not take the directory with the files in it.
-	if err := syncDir(filepath.Dir(w.dir)); err != nil {
+	if err := filelock.SyncDir(filepath.Dir(w.dir)); err != nil {
 		return fmt.Errorf("spill: sync the directory that %s is in: %w", w.dir, err)
 	}
 	if err := w.countOthers(); err != nil {
@@ -221,7 +221,7 @@ func (w *Writer) begin() error {
 		err = os.Rename(final+unborn, final)
 	}
 	if err == nil {
-		err = syncDir(w.dir)
+		err = filelock.SyncDir(w.dir)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("spill: begin %s: %w", final, err), f.Close(), os.Remove(final+unborn))
@@ -283,13 +283,4 @@ func (w *Writer) Release() error {
 		w.woken.Wait()
 	}
 	return w.end()
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

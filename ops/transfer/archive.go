@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"sluice/lib/faults"
+	"sluice/lib/filelock"
 	"sluice/store"
 )
 
@@ -200,7 +201,7 @@ func (w *archiveWriter) durable() error {
 	}
 	err = faults.Hit("backup-sync-directory")
 	if err == nil {
-		err = syncDir(filepath.Dir(w.path))
+		err = filelock.SyncDir(filepath.Dir(w.path))
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(w.path))
@@ -219,14 +220,6 @@ func (w *archiveWriter) abandon() error {
 		removed = nil
 	}
 	return errors.Join(err, removed)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // lines gathers lines to members of a kind. Its methods may be called from
