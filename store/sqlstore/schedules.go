@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 
-	"sluice"
 	"sluice/mail"
 )
 
@@ -26,11 +25,7 @@ func (s *Store) AddSchedule(ctx context.Context, c mail.Schedule) error {
 // ChangeSchedule implements mail.ScheduleStore.
 func (s *Store) ChangeSchedule(ctx context.Context, c mail.Schedule) error {
 	err := s.writeSmall(ctx, func(tx *txn) error {
-		n, err := tx.changed(ctx, "schedule_put", string(c.State), c.Revision+1, s.d.millis(c.DueMillis), c.Request, s.d.millis(c.UpdatedMillis), c.ID, c.Revision)
-		if err == nil && n != 1 {
-			err = sluice.ErrConflict
-		}
-		return err
+		return tx.oneChanged(ctx, "schedule_put", string(c.State), c.Revision+1, s.d.millis(c.DueMillis), c.Request, s.d.millis(c.UpdatedMillis), c.ID, c.Revision)
 	})
 	return s.failed(err, "write schedule %s in", c.ID)
 }
