@@ -8,10 +8,9 @@ import (
 
 // Bounds of caps.
 const (
-	MaxCaps        = 16
-	MaxCapMessages = 1000
-	MinCapWindow   = time.Minute
-	MaxCapWindow   = 30 * 24 * time.Hour
+	MaxCaps      = 16
+	MinCapWindow = time.Minute
+	MaxCapWindow = 30 * 24 * time.Hour
 )
 
 // Cap bounds how much mail a person gets over all journeys. A marketing message of a

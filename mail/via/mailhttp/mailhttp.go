@@ -25,7 +25,6 @@ import (
 // What applies where nothing is set, and bounds.
 const (
 	DefaultWorkers = 16
-	DefaultTimeout = httponce.DefaultTimeout
 
 	MaxHeaders = 32
 
@@ -59,7 +58,7 @@ type Settings struct {
 	Roots *x509.CertPool // who may sign the server's certificate; nil: the system's
 
 	Workers int           // 0: DefaultWorkers
-	Timeout time.Duration // of a request; 0: DefaultTimeout
+	Timeout time.Duration // of a request; 0: httponce.DefaultTimeout
 }
 
 // Transport is a mail.Transport.

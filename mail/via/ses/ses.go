@@ -27,11 +27,8 @@ import (
 	"sluice/mail/via/httponce"
 )
 
-// What applies where nothing is set.
-const (
-	DefaultWorkers = 32
-	DefaultTimeout = httponce.DefaultTimeout
-)
+// DefaultWorkers applies where nothing is set.
+const DefaultWorkers = 32
 
 const sendPath = "/v2/email/outbound-emails"
 
@@ -52,7 +49,7 @@ type Settings struct {
 	Roots *x509.CertPool // who may sign the endpoint's certificate; nil: the system's
 
 	Workers int           // 0: DefaultWorkers
-	Timeout time.Duration // of a request; 0: DefaultTimeout
+	Timeout time.Duration // of a request; 0: httponce.DefaultTimeout
 }
 
 // Transport is a mail.Transport.
