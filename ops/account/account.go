@@ -272,7 +272,7 @@ var errSignIn = sluice.Refuse(sluice.CodeForbidden, "name or password is wrong")
 var errChanged = sluice.Refuse(sluice.CodeForbidden, "the account was changed at this moment; sign in again")
 
 // errOldPassword is for who is signed in.
-var errOldPassword = refusal(sluice.CodeForbidden, "the old password is wrong")
+var errOldPassword = sluice.Refuse(sluice.CodeForbidden, "the old password is wrong")
 
 // ChangeOwn gives the account of a session a new password, for who has the old one. All
 // its sessions end; the one that is returned is new. An admin who has made the account, or

@@ -1,7 +1,7 @@
 import { AlertDialog, Dialog as RadixDialog } from "radix-ui";
 import { flexRender, getCoreRowModel, getSortedRowModel, useReactTable, type CellContext, type ColumnDef, type Row, type SortingState } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { Component, memo, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, type ButtonHTMLAttributes, type CSSProperties, type InputHTMLAttributes, type ReactNode, type RefObject } from "react";
+import { Component, memo, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore, type ButtonHTMLAttributes, type CSSProperties, type InputHTMLAttributes, type ReactNode, type RefObject } from "react";
 import { Link } from "wouter";
 import { ago, count, mostShown, shortened, visible, when } from "../format";
 
@@ -69,14 +69,27 @@ export function Text({ of, whole = false }: { of: string; whole?: boolean }) {
 }
 
 const agoMillis = 10_000; // after which it is said anew how long ago something was
+const agos = new Set<() => void>(); // of all that say so: one timer for them, since a long list has many
+let agoTimer: ReturnType<typeof setInterval> | undefined;
+let agoTold = 0;
+
+function listenForAgo(again: () => void) {
+  agos.add(again);
+  agoTimer ??= setInterval(() => {
+    agoTold++;
+    for (const one of agos) one();
+  }, agoMillis);
+  return () => {
+    agos.delete(again);
+    if (agos.size > 0) return;
+    clearInterval(agoTimer);
+    agoTimer = undefined;
+  };
+}
 
 /** Ago says how long ago a time was, also when the page has been open for long; its title has the time. */
 export function Ago({ time }: { time: string }) {
-  const [, again] = useState(0);
-  useEffect(() => {
-    const timer = setInterval(() => again((n) => n + 1), agoMillis);
-    return () => clearInterval(timer);
-  }, []);
+  useSyncExternalStore(listenForAgo, () => agoTold);
   return <span className="nowrap muted" title={when(time)}>{ago(time)}</span>;
 }
 
