@@ -16,11 +16,11 @@ import (
 const severalHostsLifetime = 10 * time.Second
 
 // judgeMySQL refuses a server of several that takes no writes.
-func (f *foundHost) judgeMySQL(ctx context.Context, conn driver.Conn, n int) (is driver.Conn, galera bool, err error) {
+func (h *foundHost) judgeMySQL(ctx context.Context, conn driver.Conn, n int) (is driver.Conn, galera bool, err error) {
 	if err = takesWrites(ctx, conn); err == nil {
 		galera, err = seesOthers(ctx, conn)
 	}
-	return &hostConn{conn.(mysqlConn), f, int32(n)}, galera, err
+	return &hostConn{conn.(mysqlConn), h, int32(n)}, galera, err
 }
 
 // Why a server of several is passed over.

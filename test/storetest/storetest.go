@@ -201,9 +201,10 @@ var suite = []struct {
 	{"NewerSchema", testNewerSchema},
 }
 
-// bulk are the tests of the suite that show how a store writes many rows: of each kind
-// that has a path of its own, with all texts and types, repeats, rows that are refused,
-// many rows and large ones, a restore, and a transaction that conflicts or is cut off.
+// bulk are the tests of the suite that show how a store writes many rows. They have each
+// kind that has a path of its own, with all texts and types, and repeats. They have rows
+// that are refused, many rows and large ones. The last ones are a restore, and
+// transactions that conflict or are cut off.
 var bulk = []string{
 	"Conflict", "ConflictOfOneAmongMany", "EffectsNoCallerShouldMake", "RaceForACursor", "PrepareWhileApplying",
 	"Events", "EventTexts", "EventDuplicates", "EventNamedByItsPlace", "EventsRefused", "LargeEffect", "EventsAreCounted", "EventsOfASetBackCursor", "EventsStored", "EventDays",
