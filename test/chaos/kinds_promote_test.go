@@ -148,12 +148,23 @@ func strikeMasterCommand(r *round) {
 	} else {
 		w := r.opensWindow()
 		r.do(r.sentinels.Failover())
-		r.await("a replica is promoted", func() bool { return v.successor() != nil })
+		asked := time.Now()
+		r.await("a replica is promoted", func() bool {
+			if time.Since(asked) > askedAgain {
+				asked = time.Now()
+				_ = r.sentinels.Failover() // refused while one is under way
+			}
+			return v.successor() != nil
+		})
 		w.to = time.Now().Add(notSent)
 	}
 	r.load.progress()
 	r.followed()
 }
+
+// askedAgain is how long a promotion is waited for. On a busy machine another sentinel may
+// have made the chosen replica one of the old master again: then the first gives up.
+const askedAgain = 15 * time.Second
 
 // slotMoves is how many slots a strike moves.
 const slotMoves = 3
