@@ -260,7 +260,7 @@ func (s *Server) signsIn(w http.ResponseWriter, r *http.Request, fields []field,
 		s.writeError(w, r, s.storeError(w, err, "try again"))
 		return
 	}
-	s.endReplaced(r, services.Accounts)
+	s.endReplaced(w, r, services.Accounts)
 	setCookie(w, cookie, token, 0)
 	s.log.Info("signed in", "id", idOf(w), "account", a.ID, "role", a.Role)
 	s.writeJSON(w, http.StatusOK, sessionShown{SignedIn: true, ID: a.ID, Name: a.Name, Role: a.Role, Permissions: key.PermissionsOf(a.Role), Version: s.version})
@@ -268,13 +268,13 @@ func (s *Server) signsIn(w http.ResponseWriter, r *http.Request, fields []field,
 
 // endReplaced ends the session that the browser has until now, which the new cookie takes
 // the place of: nobody could sign it out any more. If that fails it ends with its time.
-func (s *Server) endReplaced(r *http.Request, accounts Accounts) {
+func (s *Server) endReplaced(w http.ResponseWriter, r *http.Request, accounts Accounts) {
 	old := tokenOf(r)
 	if old == "" {
 		return
 	}
 	if err := accounts.SignOut(r.Context(), old); err != nil {
-		s.log.Warn("a session that another one takes the place of goes on until its end", "error", err)
+		s.log.Warn("a session that another one takes the place of goes on until its end", "id", idOf(w), "error", err)
 	}
 }
 
