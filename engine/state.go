@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"sluice/api"
@@ -157,9 +158,8 @@ func (e *core) listLag(key ingest.LagKey, applied ingest.Lag, held int64) api.Fo
 	return f
 }
 
-// logLags says how far the logs that this process stores are behind now. One that has
-// more than was applied is behind by the age of what was applied last, which keeps
-// growing while its follower stands still.
+// logLags says how far the logs that this process stores are behind now (storedAll). It
+// keeps growing while the follower of a log stands still.
 func (e *core) logLags(ctx context.Context, lags map[ingest.LagKey]ingest.Lag) (all []api.Follower) {
 	held, _ := e.leases.Held(ingest.StoreRole)
 	var keys []ingest.LagKey
@@ -169,17 +169,43 @@ func (e *core) logLags(ctx context.Context, lags map[ingest.LagKey]ingest.Lag) (
 			keys, logs = append(keys, key), append(logs, e.logs[key.Partition])
 		}
 	}
+	asked := e.clock.Now()
 	for i, state := range flow.LogStates(ctx, logs) {
 		applied := lags[keys[i]]
 		f := api.Follower{Name: keys[i].Follower, Partition: keys[i].Partition, LagSeconds: applied.Seconds, LagItems: -1, LogBatches: int64(state.Entries)}
-		switch {
-		case !state.Known:
-		case applied.Position.Before(state.Last):
-			f.LagSeconds = max(f.LagSeconds, e.clock.Now().Sub(time.UnixMilli(int64(applied.Position.Major))).Seconds())
-		default:
-			f.LagItems = 0
+		if state.Known {
+			behind := applied.Position.Before(state.Last)
+			f.LagSeconds = max(f.LagSeconds, e.storedAll.look(f.Partition, time.UnixMilli(int64(applied.Position.Major)), behind, asked).Seconds())
+			if !behind {
+				f.LagItems = 0
+			}
 		}
 		all = append(all, f)
 	}
 	return all
+}
+
+// storedAll knows when the logs were last seen with all applied. A log that has more than
+// was applied is behind by the time since then, or by the age of what was applied last if
+// that is newer. The age alone was an hour for the first event behind a quiet hour.
+type storedAll struct {
+	mu sync.Mutex
+	at map[int]time.Time // by partition
+}
+
+// look says how long what a log has may have waited, by what was asked then.
+func (s *storedAll) look(partition int, applied time.Time, behind bool, asked time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !behind {
+		if s.at == nil {
+			s.at = make(map[int]time.Time)
+		}
+		s.at[partition] = asked
+		return 0
+	}
+	if s.at[partition].After(applied) {
+		applied = s.at[partition]
+	}
+	return max(0, asked.Sub(applied))
 }

@@ -141,6 +141,7 @@ type core struct {
 	names      *flow.OnceNames
 	channels   []alert.Channel
 	ledgerLook ledgerLook
+	storedAll  storedAll
 	lists      []*flow.List // hashes come after the lists
 
 	listFollowers []func(fetch, work context.Context)

@@ -1,0 +1,24 @@
+package engine
+
+import (
+	"testing"
+	"time"
+)
+
+// The first event behind a quiet hour does not wait for an hour.
+func TestAQuietLogIsNotBehind(t *testing.T) {
+	var s storedAll
+	applied := time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)
+	look := func(behind bool, after, want time.Duration) {
+		t.Helper()
+		if got := s.look(3, applied, behind, applied.Add(after)); got != want {
+			t.Errorf("after %s it is %s behind, want %s", after, got, want)
+		}
+	}
+	look(true, time.Minute, time.Minute) // of a process that has just begun nothing newer is known
+	look(false, time.Hour, 0)
+	look(true, time.Hour+time.Second, time.Second) // an event has come in since the last look
+	look(true, time.Hour+time.Minute, time.Minute) // and nobody stores it
+	applied = applied.Add(time.Hour + 50*time.Second)
+	look(true, 20*time.Second, 20*time.Second) // what was applied is newer than the look
+}
