@@ -2,8 +2,10 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { get, type Schema } from "../api/client";
+import { useMay } from "../api/session";
 import { bytes, shortened, when } from "../format";
 import { Ago, Button, Empty, Field, Loaded, More, Panel, PageHead, Refresh, Source, Table, Text, useTyped, type Column } from "../ui";
+import { FirstMail } from "./first_mail";
 
 type Mail = Schema<"MailboxMail">;
 
@@ -19,6 +21,7 @@ export function Mailbox() {
   const to = new URLSearchParams(useSearch()).get("to") ?? "";
   const [, go] = useLocation();
   const [text, setText] = useTyped(to);
+  const maySend = useMay("messages:send");
   const query = useInfiniteQuery({
     queryKey: ["mailbox", to],
     initialPageParam: 0,
@@ -37,7 +40,7 @@ export function Mailbox() {
           <Loaded query={query} rows={8}>
             {(data) => (
               <>
-                <Table label="Mails in the mailbox" columns={columns} rows={data.pages.flatMap((p) => p.mails)} keyOf={(m) => String(m.number)} empty={<Empty title="The mailbox is empty">Until a route is configured, mail comes here instead of leaving. Each process keeps its newest mails, in memory.</Empty>} />
+                <Table label="Mails in the mailbox" columns={columns} rows={data.pages.flatMap((p) => p.mails)} keyOf={(m) => String(m.number)} empty={<><Empty title="The mailbox is empty">Until a route is configured, mail comes here instead of leaving. Each process keeps its newest mails, in memory.</Empty>{maySend && !to && <div className="panel-body"><FirstMail /></div>}</>} />
                 <More query={query}>Older</More>
               </>
             )}

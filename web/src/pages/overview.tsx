@@ -6,6 +6,7 @@ import { useMay, useSession } from "../api/session";
 import { bytes, count, now, shareOf, span, visible, words } from "../format";
 import { useLiveState } from "../live";
 import { Badge, Bones, Button, Confirm, Panel, PageHead, Problem, Slow, Spark, Table, Text, type Column } from "../ui";
+import { FirstMail } from "./first_mail";
 import { Stops } from "./stops";
 
 const hours = 24;
@@ -106,14 +107,14 @@ function Brake({ stopped }: { stopped: boolean }) {
 
 /** SetUp says what to do first where something was never done. What this process has taken in says nothing of that: it may have begun a minute ago. */
 function SetUp({ o }: { o: Data }) {
-  const mayMakeKeys = useMay("accounts:manage"), mayImport = useMay("imports:write");
+  const mayMakeKeys = useMay("accounts:manage"), mayImport = useMay("imports:write"), maySend = useMay("messages:send");
   const fresh = o.accepted === 0 && o.stored === 0 && o.sends.every((s) => s.count === 0);
   const journeys = useQuery({ queryKey: ["journeys"], queryFn: () => get("/v1/journeys"), staleTime: 60_000 });
   const counted = useQuery({ queryKey: ["series", "all"], queryFn: () => get("/v1/series", { query: { step: "day" } }), enabled: fresh, staleTime: 60_000 });
   const nothing = fresh && counted.data?.series.length === 0;
   const onlySink = o.routes.length > 0 && o.routes.every((r) => r.route === "sink");
   const cards: [string, string, string, string][] = [];
-  if (onlySink) cards.push(["No mail leaves yet", "All of it goes into the built-in mailboxes. To send it, configure a route, and set: sending: on", "/mailbox", "See the mailbox"]);
+  if (onlySink) cards.push(["No mail leaves yet", "All of it goes into the built-in mailboxes. To send it, write a route and “sending: on” into sluice.yaml; sluice dev reads none.", "/mailbox", "See the mailbox"]);
   if (nothing && mayMakeKeys) cards.push(["Nothing has come in yet", "Make a key and post events, users or mail with it.", "/settings/keys", "Make a key"]);
   if (nothing && mayImport) cards.push(["Bring in what you have", "A file of people, or of what they did, as CSV or NDJSON.", "/imports", "Import a file"]);
   if (journeys.data?.journeys.length === 0) cards.push(["No journeys yet", "A journey mails people step by step. Write one in YAML, and put it here with: sluice journey apply FILE", "/journeys", "Journeys"]);
@@ -121,7 +122,7 @@ function SetUp({ o }: { o: Data }) {
   return (
     <div className="stack-s">
       {cards.map(([title, text, href, link]) => (
-        <div className="banner" key={title}><div className="grow"><strong className="block">{title}</strong><span className="muted">{text}</span></div><Link href={href}>{link}</Link></div>
+        <div className="banner" key={title}><div className="grow"><strong className="block">{title}</strong><span className="muted">{text}</span></div>{onlySink && href === "/mailbox" && maySend && <FirstMail />}<Link href={href}>{link}</Link></div>
       ))}
     </div>
   );

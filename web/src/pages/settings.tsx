@@ -85,6 +85,17 @@ function Permissions({ of: { name, id, permissions } }: { of: Schema<"APIKey"> }
   );
 }
 
+/** FirstUse is what to do with a new key: the shortest call of each thing that it may do. */
+function FirstUse({ of, may }: { of: string; may: string }) {
+  const asked = may.split(",").map((p) => p.trim());
+  const call = (path: string, body: object) => `curl ${location.origin}${path} -H "Authorization: Bearer ${of}" -d '${JSON.stringify(body)}'`;
+  const uses: [string, string, string][] = [
+    ["events:write", "An event:", call("/v1/events", { event: "bought", user_id: "u7", price: 12.5 })],
+    ["messages:send", "A mail:", call("/v1/messages", { from: "shop@example.com", to: "ann@example.com", subject: "Order 7", text: "On its way" })],
+  ];
+  return <>{uses.filter(([p]) => asked.includes(p) || asked.includes("all")).map(([p, title, text]) => <div key={p}><p className="muted">{title}</p><pre tabIndex={0}>{text}</pre></div>)}</>;
+}
+
 function Keys() {
   const client = useQueryClient();
   const query = useQuery({ queryKey: ["keys"], queryFn: () => get("/v1/keys") });
@@ -105,10 +116,10 @@ function Keys() {
         submit={async (v) => {
           const made = await call("post", "/v1/keys", { body: v });
           await again();
-          return <div className="stack-s"><p>This key is not shown again:</p><pre tabIndex={0}>{made.key}</pre></div>;
+          return <div className="stack-s"><p>This key is not shown again:</p><pre tabIndex={0}>{made.key}</pre><FirstUse of={made.key ?? ""} may={v.permissions ?? ""} /></div>;
         }}>
         <Field label="Name" name="name" placeholder="shop" maxLength={100} />
-        <Field label="Permissions" name="permissions" defaultValue="events:write" required hint="Words separated by commas: events:write, messages:send, braze (all calls of Braze's API), all, or others of `sluice help key`." />
+        <Field label="Permissions" name="permissions" defaultValue="events:write, messages:send" required hint="Words separated by commas: events:write, messages:send, braze (all calls of Braze's API), all, or others of `sluice help key`." />
       </FormDialog>
     }>
       <Loaded query={query}>{({ keys }) => <Table label="API keys" columns={columns} rows={keys} keyOf={(k) => k.id} empty={<Empty title="No keys yet">A program needs one to post events, users or mail.</Empty>} />}</Loaded>
