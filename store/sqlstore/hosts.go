@@ -31,6 +31,10 @@ type hosts struct {
 
 	// judge refuses a server that takes no writes. nil: its connector does.
 	judge func(ctx context.Context, conn driver.Conn, n int) (is driver.Conn, galera bool, err error)
+
+	// within bounds connecting to one of them and judging it: one that is stopped takes
+	// connections and says nothing, and the next one may be well. 0: its connector does.
+	within time.Duration
 }
 
 // foundHost is which of the servers was found. The pools of a store share one.
@@ -95,6 +99,11 @@ func (h *hosts) comeBack(ctx context.Context, before int) driver.Conn {
 
 // open connects to a server if it takes writes.
 func (h *hosts) open(ctx context.Context, n int) (conn driver.Conn, galera bool, err error) {
+	if h.within > 0 {
+		bounded, cancel := context.WithTimeout(ctx, h.within)
+		defer cancel()
+		ctx = bounded
+	}
 	if conn, err = h.all[n].Connect(ctx); err != nil {
 		return nil, false, err
 	}

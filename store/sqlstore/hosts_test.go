@@ -3,6 +3,7 @@ package sqlstore_test
 import (
 	"database/sql/driver"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 
@@ -81,6 +82,25 @@ func TestReplacedPrimary(t *testing.T) {
 			if err := usable(before); !errors.Is(err, driver.ErrBadConn) {
 				t.Errorf("a connection to the first host is still used: %v", err)
 			}
+		})
+	}
+}
+
+// A server that is stopped takes connections and says nothing. It does not keep the next one
+// from being used.
+func TestStoppedHost(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // its kernel takes connections
+	must(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	for name, url := range map[string]string{
+		"mysql": mariadb.URL(newDatabase(t)) + "?timeout=1s", "postgres": postgres.URL(newPostgresDatabase(t)) + "&connect_timeout=2",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := sqlstore.Open(t.Context(), strings.Replace(url, "@", "@"+silent.Addr().String()+",", 1), sqlstore.Options{})
+			must(t, err)
+			must(t, s.Close())
 		})
 	}
 }

@@ -125,7 +125,7 @@ func mysqlConnector(cfg *mysql.Config, found *foundHost) (driver.Connector, erro
 		c, err := mysql.NewConnector(cfg)
 		return &mysqlHost{c}, err
 	}
-	h := &hosts{foundHost: found, names: strings.Split(cfg.Addr, ","), judge: found.judgeMySQL}
+	h := &hosts{foundHost: found, names: strings.Split(cfg.Addr, ","), judge: found.judgeMySQL, within: cfg.Timeout}
 	for _, address := range h.names {
 		one := cfg.Clone()
 		one.Addr = address
