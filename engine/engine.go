@@ -432,6 +432,9 @@ func (e *core) desk() *desk.Desk {
 		Lanes: func(ctx context.Context, partition int) (map[string]int64, error) {
 			return e.logs[partition].Lanes().Waiting(ctx)
 		},
+		Notes: func(ctx context.Context, partition int) (map[string]string, error) {
+			return e.logs[partition].JourneyFields(ctx)
+		},
 	}
 }
 

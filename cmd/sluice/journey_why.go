@@ -85,6 +85,9 @@ func (c *call) readsPlaces(ctx context.Context, d *desk.Desk) error {
 	d.Lanes = func(ctx context.Context, partition int) (map[string]int64, error) {
 		return logs[partition].Lanes().Waiting(ctx)
 	}
+	d.Notes = func(ctx context.Context, partition int) (map[string]string, error) {
+		return logs[partition].JourneyFields(ctx)
+	}
 	return nil
 }
 

@@ -2,11 +2,15 @@ package desk
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"sluice"
+	"sluice/flow"
+	"sluice/journey"
 	"sluice/journey/plan"
 	"sluice/journey/step"
 	"sluice/store"
@@ -16,7 +20,7 @@ import (
 type StepCounts struct {
 	Step     string `json:"step"`
 	Entered  int64  `json:"entered"`
-	Waiting  int64  `json:"waiting"` // now: entered, neither passed nor exited
+	Waiting  int64  `json:"waiting"` // now
 	Passed   int64  `json:"passed"`
 	Exited   int64  `json:"exited"`
 	LeftOut  int64  `json:"left_out"` // mails, for the quiet hours, or because they are not wanted
@@ -69,6 +73,39 @@ func (d *Desk) counts(ctx context.Context, j *store.Journey, doc *plan.Document)
 		return nil, err
 	}
 	return countsOf(rows, under, doc), nil
+}
+
+// countInSteps sets how many are in each step to what the partitions have noted. What has
+// happened says the same, until records go back to a checkpoint: then it happens once more.
+// If a partition keeps no such notes, as before a process of now has had it, all stays.
+func (d *Desk) countInSteps(ctx context.Context, j *store.Journey, c *Counts) error {
+	if d.Notes == nil || j.Version == 0 {
+		return nil
+	}
+	all := make(journey.InSteps)
+	for partition := range d.Partitions {
+		fields, err := d.Notes(ctx, partition)
+		if err != nil {
+			return err
+		}
+		if flow.NoteIn(fields, journey.InStepsKept) == "" {
+			return nil
+		}
+		some, err := journey.ReadInSteps(flow.NoteIn(fields, journey.InStepsNote(j.Number)))
+		if err != nil {
+			return fmt.Errorf("partition %d: %w", partition, err)
+		}
+		for step, n := range some {
+			all[step] += n
+		}
+	}
+	for i := range c.Steps {
+		c.Steps[i].Waiting = 0
+	}
+	for _, step := range slices.Sorted(maps.Keys(all)) {
+		c.at(step).Waiting = all[step]
+	}
+	return nil
 }
 
 // countsOf arranges rows whose names step.CountName has made.

@@ -47,6 +47,10 @@ type Desk struct {
 	// Page it says where people stay; nil: not why, if it is for want of room.
 	Lanes func(ctx context.Context, partition int) (map[string]int64, error)
 
+	// Notes are what is noted of journeys in a partition (flow.Log.JourneyFields). With them
+	// Show says how many are in a step by where people are; nil: by what was counted.
+	Notes func(ctx context.Context, partition int) (map[string]string, error)
+
 	// SendsDays is for how many days sends are kept (retention.sends); 0: for ever.
 	SendsDays int
 

@@ -49,7 +49,9 @@ func (d *Desk) Show(ctx context.Context, id string, version int) (*Shown, error)
 	if s.Counts, err = d.counts(ctx, &j, doc); err != nil {
 		return nil, err
 	}
-	s.Stays, s.StaysUnknown = d.stays(ctx, &j, doc, s.Counts)
+	if s.StaysUnknown = d.countInSteps(ctx, &j, s.Counts); s.StaysUnknown == nil {
+		s.Stays, s.StaysUnknown = d.stays(ctx, &j, doc, s.Counts)
+	}
 	return s, nil
 }
 

@@ -130,3 +130,39 @@ func TestStays(t *testing.T) {
 		t.Errorf("%+v, %v after %d reads", s.Stays, err, *reads)
 	}
 }
+
+// How many are in a step is what partitions have noted with the records. What was counted is
+// shown where one keeps no notes.
+func TestWaitingIsWhereThePeopleAre(t *testing.T) {
+	b := newBed(t)
+	j := b.create(staying)
+	_, err := b.Publish(t.Context(), "staying", -1)
+	b.ok(err)
+	b.count("journey/staying/pause/entered", 10)
+	b.count("journey/staying/mail/entered", 8)
+	b.count("journey/staying/pause/passed", 8)
+	notes := [][2]string{{`{"pause":1,"more":2}`, "1"}, {"", "1"}, {`{"pause":2,"gone":1}`, ""}}
+	b.Partitions = len(notes)
+	b.Notes = func(_ context.Context, partition int) (map[string]string, error) {
+		fields := make(map[string]string)
+		flow.SetNote(fields, journey.InStepsNote(j.Number), notes[partition][0])
+		flow.SetNote(fields, journey.InStepsKept, notes[partition][1])
+		return fields, nil
+	}
+	check := func(want ...StepCounts) {
+		t.Helper()
+		s, err := b.Show(t.Context(), "staying", 0)
+		b.ok(err)
+		b.ok(s.StaysUnknown)
+		var got []StepCounts
+		for _, c := range s.Counts.Steps {
+			got = append(got, StepCounts{Step: c.Step, Entered: c.Entered, Waiting: c.Waiting})
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	check(StepCounts{Step: "pause", Entered: 10, Waiting: 2}, StepCounts{Step: "mail", Entered: 8, Waiting: 8}, StepCounts{Step: "more"})
+	notes[2][1] = "1"
+	check(StepCounts{Step: "pause", Entered: 10, Waiting: 3}, StepCounts{Step: "mail", Entered: 8}, StepCounts{Step: "more", Waiting: 2}, StepCounts{Step: "gone", Waiting: 1})
+}

@@ -29,6 +29,8 @@ type change struct {
 	moved int     // people whose time had come
 	paced *inside // of this journey those move whom the rate of mails had waiting; nil: others
 
+	steps map[*inside]map[placeOf]int64 // how many more are in a step
+
 	wayBytes int // of the units of ways that were read: those of large plans are large
 
 	page    *page            // of facts; nil: others are at hand
@@ -135,7 +137,9 @@ func (c *change) set(ctx context.Context, in *inside, number int64, r *journey.R
 	if err != nil {
 		return err
 	}
-	c.keepLeft(in, number, u.Get(number), r)
+	before := u.Get(number)
+	c.keepLeft(in, number, before, r)
+	c.countStep(in, &before, &raw)
 	if u.Set(number, raw) {
 		return nil
 	}
@@ -374,6 +378,9 @@ func (c *change) commit(ctx context.Context) error {
 		}
 		operations = append(operations, in.records.Operations(byJourney[in])...)
 	}
+		if in.takeSteps(c.steps[in]) {
+			operations = append(operations, p.log.Note(journey.InStepsNote(in.number), in.inSteps()))
+		}
 	if len(operations) == 0 && len(c.items) == 0 {
 		return nil
 	}

@@ -114,16 +114,17 @@ type inside struct {
 	loaded   bool // which records there are was read
 	occupied occupied
 	dues     dues
-	ready    []int64          // the first persons of units that are due
-	atOnce   int              // units for the next commit
-	scan     *scan            // nil: people do not enter at times
-	goes     map[placeOf]bool // steps that lead to a journey that people can go to
-	stay     map[placeOf]bool // message steps whose mail cannot be made
-	rate     rate             // of the mails that it makes
-	keeps    bool             // some version looks at contexts behind waits
-	share    int              // mails that it may make while a lane of its mails is crowded
-	let      let              // how many the partition has let in, if that is limited
-	letMore  bool             // more than its note says
+	ready    []int64           // the first persons of units that are due
+	atOnce   int               // units for the next commit
+	scan     *scan             // nil: people do not enter at times
+	goes     map[placeOf]bool  // steps that lead to a journey that people can go to
+	stay     map[placeOf]bool  // message steps whose mail cannot be made
+	rate     rate              // of the mails that it makes
+	keeps    bool              // some version looks at contexts behind waits
+	share    int               // mails that it may make while a lane of its mails is crowded
+	let      let               // how many the partition has let in, if that is limited
+	letMore  bool              // more than its note says
+	steps    map[placeOf]int64 // who is in which step, as its note says (journey.InSteps)
 }
 
 // open reads where the partition is. A Redis that is behind the checkpoint in SQL, or
@@ -154,6 +155,9 @@ func (p *part) open(ctx context.Context, all []*plans) error {
 	}
 	p.saver.opened()
 	p.stats.Opened.Add(1)
+	if err := p.openSteps(ctx, fields); err != nil {
+		return err
+	}
 	if err := p.openContexts(ctx); err != nil {
 		return err
 	}
@@ -177,7 +181,7 @@ func (p *part) openAll(ctx context.Context, all []*plans, fields map[string]stri
 	}
 	p.byID = make(map[string]*inside)
 	for _, j := range all {
-		p.byID[j.id] = &inside{plans: j, records: p.log.Records(int(j.number)), share: shareMails}
+		p.byID[j.id] = &inside{plans: j, records: p.log.Records(int(j.number)), share: shareMails, steps: make(map[placeOf]int64)}
 	}
 	for _, j := range all {
 		in := p.byID[j.id]
@@ -189,6 +193,7 @@ func (p *part) openAll(ctx context.Context, all []*plans, fields map[string]stri
 		err := in.records.Load(ctx, func(u *flow.Unit) error {
 			see(j.number, u)
 			in.note(u)
+			in.countSteps(u)
 			return nil
 		})
 		if err != nil {
