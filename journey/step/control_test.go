@@ -56,6 +56,35 @@ func TestTheControlGroupEntersAsOftenAsOthers(t *testing.T) {
 	}
 }
 
+// So it is for who is taken out each day, which nobody is who is in the control group.
+func TestWhoIsTakenOutEntersAsOftenAsTheControlGroup(t *testing.T) {
+	text := controlText + "exit_when: {event: left}\n"
+	groups := make(map[bool]int)
+	for number := int64(1); len(groups) < 2; number++ {
+		l := newLife(t, text, `{}`)
+		l.p.ID = user.ID{Number: number}
+		entered, held := 0, false
+		for range 40 {
+			for _, name := range []string{"bought", "left"} {
+				came, err := l.j.Fact(&l.p, &journey.Fact{Kind: journey.FactEvent, Name: name}, l.now, &l.out)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if came {
+					l.take()
+				}
+				entered += l.out.Counts[Count{0, -1, Treated}] + l.out.Counts[Count{0, -1, Held}]
+				held = l.p.Record.State == journey.StateControl
+			}
+			l.pass(24 * time.Hour)
+		}
+		groups[held] = entered
+	}
+	if groups[true] != groups[false] || groups[true] != 4 {
+		t.Errorf("%d entries in the control group, %d of one who is taken out each day; want 4 of both", groups[true], groups[false])
+	}
+}
+
 // Who was taken out by a trigger converts as the control group does, whose people nothing
 // takes out: within the time, once, also if the same fact lets the person in again.
 func TestWhoWasTakenOutConverts(t *testing.T) {

@@ -246,7 +246,9 @@ func (r *Result) room(everybody bool, people int) (int, error) {
 // lets the person in may be later than now, where the clock of this process is behind.
 //
 // Who is in the control group may enter no earlier than one who has finished and is watched
-// for a conversion: else the group would have more entries for as many conversions.
+// for a conversion: else the group would have more entries for as many conversions. Nobody
+// takes people out of that group. So who was taken out, beside such a group, is watched to the
+// end too.
 func (j *Journey) MayEnter(p *Person, now time.Time) bool {
 	switch p.Record.State {
 	case journey.StateNone:
@@ -255,7 +257,7 @@ func (j *Journey) MayEnter(p *Person, now time.Time) bool {
 		return false
 	}
 	after := j.p.Entry.AgainSeconds
-	if p.Record.State == journey.StateControl {
+	if p.Record.State == journey.StateControl || j.p.Control > 0 { // who has finished is watched so long anyway
 		after = max(after, j.watch)
 	}
 	again := int64(p.Record.Entered) + after
