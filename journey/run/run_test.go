@@ -40,6 +40,7 @@ type bed struct {
 	contexts  int  // statements about contexts
 	facts     int  // statements about facts
 	follows   bool // what is not stored is waited for
+	raises    bool // people get another tier now and then
 }
 
 // countingStore counts the statements about mail.

@@ -71,6 +71,38 @@ limits: {per_minute: 60000}
 exit_when: {event: quit}
 `
 
+// variedJourney has the steps and triggers that the two above have not.
+const variedJourney = `
+id: varied
+entry: {when: [{event: signup}, {attribute: tier, to: high}], again_after: 4h}
+steps:
+  - {id: first, delay: {for: 30m}, next: kind}
+  - id: kind
+    audiences:
+      paths:
+        - {name: gold, if: {attribute: plan, is: equals, value: gold}, next: note}
+        - {name: few, if: {context: n, is: less_than, value: 2}, next: hour}
+      otherwise: best
+  - {id: note, update: {attributes: {noted: {inc: 1}}}, next: best}
+  - {id: hour, delay: {for: 1h}, next: best}
+  - id: best
+    wait_for:
+      within: 3h
+      ranked: true
+      paths:
+        - {name: asked, when: {event: ask}, next: answer}
+        - {name: clicked, when: {event: click}, next: thanks}
+        - {name: raised, when: {attribute: tier, from: low, to: high}, next: out}
+      otherwise: nudge
+  - {id: answer, message: {template: x}, next: out}
+  - {id: thanks, message: {template: x}, next: out}
+  - {id: nudge, message: {template: x}}
+  - {id: out, exit: {}}
+exceptions: {event: quit}
+exit_when: {rule: {context: n, is: greater_than, value: 3}}
+conversions: {name: bought, when: {purchase: "*"}, within: 6h}
+`
+
 // TestTheSimulationIsTheEngine: the same journey, people and happenings come to the same
 // counts of each step and the same mails of each person, in a simulation and by the
 // engine under a clock that the test moves. Rules ask for the context before a wait and
@@ -102,6 +134,22 @@ func TestTheSimulationIsTheEngineInAllModeration(t *testing.T) {
 		if f.counts["journey/moderated/"+name] == 0 {
 			t.Errorf("none is %s: this compares too little", name)
 		}
+	}
+}
+
+// So it is with audiences, a ranked wait, updates, changes of attributes, exceptions, and
+// a rule that takes people out.
+func TestTheSimulationIsTheEngineInAllSteps(t *testing.T) {
+	b := newBed(t, comparedPeople)
+	b.raises = true
+	f, _ := b.compare(variedJourney)
+	for _, name := range []string{"first/exited", "kind/passed/gold", "kind/passed/few", "kind/passed", "best/passed/asked", "best/passed/clicked", "best/passed/raised", "best/passed", "out/passed", "converted/bought"} {
+		if f.counts["journey/varied/"+name] == 0 {
+			t.Errorf("none is %s: this compares too little", name)
+		}
+	}
+	if n := f.counts["journey/varied/note/passed"]; int64(f.updates) != n || n == 0 {
+		t.Errorf("%d updates of %d people", f.updates, n)
 	}
 }
 
@@ -184,6 +232,9 @@ func (b *bed) comparedInput(p *plan.Plan) simulate.Input {
 			f := journey.Fact{Kind: journey.FactEvent, Name: names[random.IntN(len(names))], Body: fmt.Sprintf(`{"n":%d}`, random.IntN(5))}
 			if random.IntN(6) == 0 {
 				f = journey.Fact{Kind: journey.FactPurchase, Name: "shoe", Body: `{}`}
+			}
+			if b.raises && random.IntN(8) == 0 {
+				f = journey.Fact{Kind: journey.FactAttributes, Body: `{"tier":["low","high"]}`}
 			}
 			in.Happenings = append(in.Happenings, simulate.Happening{Person: random.IntN(comparedPeople), At: at, Fact: f})
 		}
