@@ -177,11 +177,13 @@ func (w *why) stands(ctx context.Context) error {
 		}
 	case journey.StateExited:
 		w.say("the person entered at %s and was taken out at %s", entered, at)
-		return w.takenOut(ctx)
+		if err := w.takenOut(ctx); err != nil {
+			return err
+		}
 	default:
 		w.say("the person entered at %s and went to the end, by %s", entered, at)
 	}
-	return nil
+	return w.again(ctx)
 }
 
 // step says what became of a step.
@@ -197,7 +199,7 @@ func (w *why) step(ctx context.Context, at int) error {
 		w.say("the person has not gone on from step %s", s.ID)
 	case slices.Contains(way, at):
 		w.say("the person went on from step %s%s", s.ID, w.by(at))
-		w.leftOut(s)
+		return w.leftOut(ctx, s)
 	case w.record.State == journey.StateInside && w.leadsTo(int(w.record.Step), at):
 		w.say("step %s is still to come, if the way leads there", s.ID)
 	default:
@@ -215,14 +217,14 @@ func (w *why) by(at int) string {
 }
 
 // leftOut says why a step that was passed has no mail.
-func (w *why) leftOut(s *plan.PlanStep) {
+func (w *why) leftOut(ctx context.Context, s *plan.PlanStep) error {
 	if s.Kind != plan.StepMessage {
-		return
+		return nil
 	}
 	if len(w.Mail) > 0 {
 		m := &w.Mail[0]
 		w.say("its mail %s is %s %s", m.Message, m.State, m.Reason)
-		return
+		return nil
 	}
 	w.say("the ledger has no mail of it: the mail was left out, or its row was not kept so long")
 	if w.journey.SkipUntilMillis > 0 {
@@ -236,12 +238,7 @@ func (w *why) leftOut(s *plan.PlanStep) {
 	if w.plan.Quiet != nil && w.plan.Quiet.Skip && !s.Message.IgnoreQuiet {
 		w.say("quiet hours leave mail out")
 	}
-	if s.Message.Class == mail.ClassMarketing && step.InGlobalControl(w.person.ID, w.Control) {
-		w.say("the person is in the control group of all journeys")
-	}
-	if s.Message.Class == mail.ClassMarketing && !s.Message.IgnoreCaps {
-		w.say("a cap leaves out what is too much, if one is set")
-	}
+	return w.ofMarketing(ctx, s)
 }
 
 // turned says where the way turned off that leads to a step, and by which rule.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice"
 	"sluice/flow"
@@ -46,6 +47,7 @@ func TestWhy(t *testing.T) {
 	}
 	b.Ways = func(context.Context, user.ID, int64) ([]int, error) { return taken, nil }
 	b.Sends, b.History = b.store, b.store
+	b.Caps = []journey.Cap{{Name: "daily", Class: mail.ClassMarketing, Messages: 1, Window: 24 * time.Hour}, {Name: "tagged", Tag: "promo", Messages: 1, Window: time.Hour}}
 	row := user.Row{ID: id, Profile: `{"external_id":"u7","fields":{"email":"u7@example.com","email_subscribe":"unsubscribed"},"custom":{"land":"DE","plan":"free"}}`}
 	p, err := b.store.Prepare(&store.Effect{Users: &user.Changes{Put: []user.Row{row}, AddKeys: []user.KeyRow{{Key: user.Key{Kind: user.KeyExternal, Name: "u7"}, ID: id}}}})
 	b.ok(err)
@@ -87,12 +89,13 @@ func TestWhy(t *testing.T) {
 		"not yet":   {record: at(2, journey.StateInside), taken: []int{1}, step: "last", want: []string{"still to come"}},
 		"other way": {record: at(2, journey.StateInside), taken: []int{1}, step: "thanks", want: []string{"did not come to step thanks: it went from step fork by else", "does not hold now", `"free"`}},
 		"got it":    {record: at(2, journey.StateInside), taken: []int{0}, step: "thanks", want: []string{"went on from step thanks", "is waiting"}},
-		"left out":  {record: at(4, journey.StateInside), taken: []int{1}, step: "last", want: []string{"the mail was left out", "unsubscribed from marketing mail now"}},
+		"left out":  {record: at(4, journey.StateInside), taken: []int{1}, step: "last", want: []string{"the mail was left out", "unsubscribed from marketing mail now", "cap daily allows 1 in 24h0m0s, and the person got 1 in the time up to now"}},
 		"taken out": {record: at(2, journey.StateExited), taken: []int{1}, step: "last", want: []string{"was taken out at step wait", "left before step last"}},
 		"bought":    {record: left(journey.CauseExit, 0), want: []string{"was taken out at step wait", "at 2026-03-03T10:30:00Z, by exit_when[0]: event bought", `what happened then: bought {"hats":2}`}},
 		"rule":      {record: left(journey.CauseExit, 1), want: []string{"by exit_when[1]: rule", "exit_when[1].rule does not hold now", `"free"`}},
 		"exception": {record: left(journey.CauseException, 0), want: []string{"by exceptions[0]: attribute plan"}},
 		"stopped":   {record: left(journey.CauseStopped, 0), want: []string{"because the journey was stopped"}},
+		"once":      {record: at(4, journey.StateFinished), taken: []int{1}, want: []string{"went to the end", "enters this journey once"}},
 		"merged":    {record: left(journey.CauseMerged, 0), want: []string{"because the person was merged"}},
 		"deleted":   {record: left(journey.CauseDeleted, 0), want: []string{"because the person was deleted"}},
 		"control":   {record: at(0, journey.StateControl), step: "last", want: []string{"control group"}},
@@ -109,6 +112,9 @@ func TestWhy(t *testing.T) {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: want %q in:\n%s", name, want, text)
 			}
+		}
+		if strings.Contains(text, "tagged") {
+			t.Errorf("%s: a cap counts what has not its tag:\n%s", name, text)
 		}
 	}
 	_, err = b.Why(t.Context(), "asked", "none", row)
