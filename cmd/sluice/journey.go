@@ -351,13 +351,16 @@ func (c *call) journeyStatus(ctx context.Context, d *desk.Desk, id string) error
 		for _, of := range []struct {
 			what string
 			n    int64
-		}{{"sent", x.Sent}, {"opened", x.Opened}, {"clicked", x.Clicked}, {"left out", x.LeftOut}, {"capped", x.Capped}, {"withheld", x.Withheld}} {
+		}{{"sent", x.Sent}, {"opened", x.Opened}, {"opened raw", x.OpenedRaw}, {"clicked", x.Clicked}, {"clicked raw", x.ClickedRaw}, {"left out", x.LeftOut}, {"capped", x.Capped}, {"withheld", x.Withheld}} {
 			if of.n > 0 {
 				line += fmt.Sprintf("  %s %d", of.what, of.n)
 			}
 		}
 		for _, branch := range sortedNames(x.Branches) {
 			line += fmt.Sprintf("  %s %d", safeText(branch), x.Branches[branch])
+		}
+		for _, name := range sortedNames(x.Converted) {
+			line += fmt.Sprintf("  converted %s %d", safeText(name), x.Converted[name])
 		}
 		c.print("%s", line)
 	}

@@ -36,6 +36,9 @@ type StepCounts struct {
 
 	Branches map[string]int64 `json:"branches,omitempty"`
 
+	// Converted are conversions of people who were at the step then, or went to the end by it.
+	Converted map[string]int64 `json:"converted,omitempty"`
+
 	converted map[string]int64 // PATH/CONVERSION, of a random step with a control
 }
 
@@ -168,7 +171,7 @@ func countsOf(rows []store.SeriesRow, under string, doc *plan.Document) *Counts 
 // isStepCount reports whether a word says what is counted of a step, in the name of a count
 // without a path. Else it is the name of a conversion.
 func isStepCount(word string) bool {
-	for what := step.Entered; what <= step.Treated; what++ {
+	for what := step.Entered; what <= step.ConvertedAt; what++ {
 		if what.String() == word {
 			return true
 		}
@@ -221,10 +224,7 @@ func (s *StepCounts) add(what, branches []string, n int64) {
 	case "capped":
 		s.Capped += n
 	case "converted":
-		if s.converted == nil {
-			s.converted = make(map[string]int64)
-		}
-		s.converted[strings.Join(what[1:], "/")] += n
+		s.addConverted(what[1:], n)
 	case "sent":
 		s.Sent += n
 	case "opened":
@@ -251,4 +251,16 @@ func (s *StepCounts) add(what, branches []string, n int64) {
 			s.Branches[branch] += n
 		}
 	}
+}
+
+// addConverted adds conversions by the step where people were, or by a path that they took.
+func (s *StepCounts) addConverted(of []string, n int64) {
+	to := &s.converted
+	if len(of) == 1 {
+		to = &s.Converted
+	}
+	if *to == nil {
+		*to = make(map[string]int64)
+	}
+	(*to)[strings.Join(of, "/")] += n
 }

@@ -86,12 +86,15 @@ func TestUpliftOverVersions(t *testing.T) {
 func TestCountsOfAStepCalledConverted(t *testing.T) {
 	doc := &plan.Document{Steps: []plan.Step{{ID: "hello"}, {ID: "converted"}}, Conversions: []plan.Conversion{{Name: "bought"}}}
 	var rows []store.SeriesRow
-	for name, n := range map[string]int64{"hello/entered": 10, "hello/held": 5, "hello/treated": 10, "converted/entered": 7, "converted/passed": 4, "converted/sent": 3, "converted/bought": 6, "held_converted/bought": 2} {
+	for name, n := range map[string]int64{"hello/entered": 10, "hello/held": 5, "hello/treated": 10, "converted/entered": 7, "converted/passed": 4, "converted/sent": 3, "converted/bought": 6, "held_converted/bought": 2, "hello/converted/bought": 4, "converted/converted/bought": 1} {
 		rows = append(rows, store.SeriesRow{Name: "journey/j/" + name, Count: n})
 	}
 	c := countsOf(rows, "journey/j/", doc)
 	if s := c.Steps[1]; len(c.Steps) != 2 || s.Entered != 7 || s.Waiting != 3 || s.Sent != 3 {
 		t.Errorf("the steps are %+v", c.Steps)
+	}
+	if c.Steps[0].Converted["bought"] != 4 || c.Steps[1].Converted["bought"] != 1 {
+		t.Errorf("at the steps %v and %v converted, want 4 and 1", c.Steps[0].Converted, c.Steps[1].Converted)
 	}
 	if c.Conversions["bought"] != 6 || len(c.Uplift) != 1 || c.Uplift[0].Converted != 6 || c.Uplift[0].ControlConverted != 2 {
 		t.Errorf("converted %v, %+v; want 6 and 2", c.Conversions, c.Uplift)

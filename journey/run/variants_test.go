@@ -65,8 +65,11 @@ func TestVariants(t *testing.T) {
 			t.Errorf("%d who went %s have converted, want %d", got, path, want)
 		}
 	}
+	if at := c("both/converted/bought") + c("again/converted/bought"); at != people || c("again/converted/bought") != took[""] {
+		t.Errorf("%d have converted at the steps by which they went to the end, want %d: %v", at, people, f.counts)
+	}
 	for name := range f.counts {
-		if strings.Contains(name, "again/converted") {
+		if strings.Contains(name, "again/converted/a/") || strings.Contains(name, "again/converted/b/") {
 			t.Errorf("%s: the step has no control", name)
 		}
 	}

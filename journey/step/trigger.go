@@ -175,6 +175,9 @@ func (j *Journey) convert(p *Person, f *journey.Fact, now time.Time, out *Result
 					what = HeldConverted
 				}
 				out.count(0, i, what)
+				if at := int(p.Record.Step); hasStep(p.Record.State) && at < len(j.p.Steps) {
+					out.count(at, i, ConvertedAt)
+				}
 				changed = true
 				break
 			}
@@ -182,6 +185,10 @@ func (j *Journey) convert(p *Person, f *journey.Fact, now time.Time, out *Result
 	}
 	return changed, nil
 }
+
+// hasStep reports whether the step of a record is one of its version: who was taken out
+// converts by another, when its own has ended.
+func hasStep(s journey.State) bool { return s == journey.StateInside || s == journey.StateWatching }
 
 // insideFact tells a person who is inside.
 func (j *Journey) insideFact(p *Person, f *journey.Fact, now time.Time, out *Result) (moved bool, err error) {

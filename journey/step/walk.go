@@ -85,11 +85,14 @@ const (
 	Limited  // wanted to enter, and as many had as the journey lets in
 	Withheld // mail: the person is in the control group of all journeys
 	Treated  // entered, and is not in the control group: of versions with conversions or such a group
+
+	// ConvertedAt is Converted by the step where the person is then, or went to the end by.
+	ConvertedAt
 )
 
 // String returns the word that names of counts have.
 func (w What) String() string {
-	return [...]string{"", "entered", "passed", "exited", "left_out", "converted", "held", "held_converted", "capped", "limited", "withheld", "treated"}[w]
+	return [...]string{"", "entered", "passed", "exited", "left_out", "converted", "held", "held_converted", "capped", "limited", "withheld", "treated", "converted"}[w]
 }
 
 // Compare orders counts by step, what and path.
@@ -98,14 +101,17 @@ func (c Count) Compare(other Count) int {
 }
 
 // CountName names a count in the series: journey/ID/STEP/WHAT, and behind that the
-// path; of a conversion journey/ID/WHAT/NAME.
+// path or the conversion; of a conversion over all steps journey/ID/WHAT/NAME.
 func (j *Journey) CountName(c Count) string {
 	if c.What == Converted || c.What == HeldConverted {
 		return "journey/" + j.p.ID + "/" + c.What.String() + "/" + j.p.Conversions[c.Path].Name
 	}
 	s := &j.p.Steps[c.Step]
 	name := "journey/" + j.p.ID + "/" + s.ID + "/" + c.What.String()
-	if c.Path >= 0 {
+	switch {
+	case c.What == ConvertedAt:
+		name += "/" + j.p.Conversions[c.Path].Name
+	case c.Path >= 0:
 		name += "/" + s.Paths[c.Path].Name
 	}
 	return name

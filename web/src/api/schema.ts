@@ -3678,6 +3678,10 @@ export interface components {
                     branches?: {
                         [key: string]: number;
                     };
+                    /** @description For each conversion: people who were at the step when they converted, or had gone to the end by it. */
+                    converted?: {
+                        [key: string]: number;
+                    };
                 }[];
                 conversions: {
                     [key: string]: number;
