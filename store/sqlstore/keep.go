@@ -156,31 +156,38 @@ func (s *Store) divide(ctx context.Context, needed func([]eventSpan) bool, chang
 }
 
 // eventSpans lists the partitions that have an end, ascending. It returns nil
-// for a table that is not divided.
+// for a table that is not divided, and for one that its operator has divided in another way
+// than by time, as over the servers behind Spider: such partitions have no end.
 func (s *Store) eventSpans(ctx context.Context, conn *sql.Conn) ([]eventSpan, error) {
 	statement := s.d.spanQuery()
 	if statement == "" {
 		return nil, nil
 	}
 	var spans []eventSpan
+	endless := false
 	err := eachOf(ctx, s.d, conn, statement, nil, func(scan scanner) error {
-		var name, end string
+		var name string
+		var end sql.NullString
 		err := scan(&name, &end)
 		if spans == nil {
 			spans = []eventSpan{}
 		}
-		if err != nil || end == "" { // later
+		endless = endless || err == nil && !end.Valid
+		if err != nil || end.String == "" { // later
 			return err
 		}
-		t, err := time.Parse(dateLayout, end)
+		t, err := time.Parse(dateLayout, end.String)
 		if err != nil {
-			return fmt.Errorf("%s ends at %q, which is not a day: was it made by another program? %w", name, end, err)
+			return fmt.Errorf("%s ends at %q, which is not a day: was it made by another program? %w", name, end.String, err)
 		}
 		spans = append(spans, eventSpan{name: name, end: t})
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list partitions: %w", err)
+	}
+	if endless {
+		return nil, nil
 	}
 	return spans, nil
 }

@@ -102,6 +102,29 @@ func TestEventsAreDividedWithTheirRows(t *testing.T) {
 	}
 }
 
+// A table that its operator has divided by a key, as over servers, is left as it is, and
+// its old events are deleted row by row.
+func TestEventsDividedByAKeyStaySo(t *testing.T) {
+	name := newDatabase(t)
+	s := open(t, mariadb.SocketURL(name), sqlstore.Options{})
+	must(t, s.Migrate(t.Context()))
+	exec(t, bypass(t, "mysql", mariadb.DSN(name)), "ALTER TABLE events PARTITION BY KEY (event_id) PARTITIONS 3")
+	old := eventsAt(1, midnight(-2), midnight(-1))
+	if applied := storeEvents(t, s, old); applied.Rows != len(old) {
+		t.Fatalf("%+v", applied)
+	}
+	if made, err := s.MakeEventDays(t.Context(), midnight(7).UnixMilli()); err != nil || made != 0 {
+		t.Errorf("%d days were made, %v", made, err)
+	}
+	if dropped, err := s.DropEventDays(t.Context(), midnight(3).UnixMilli()); err != nil || len(dropped) > 0 {
+		t.Errorf("%v were dropped, %v", dropped, err)
+	}
+	deleted, _, err := s.DeleteEvents(t.Context(), old[0].Kind, midnight(-3).UnixMilli(), midnight(0).UnixMilli())
+	if err != nil || deleted != len(old) {
+		t.Errorf("%d of %d events were deleted, %v", deleted, len(old), err)
+	}
+}
+
 // A query for a day looks into its partition only.
 func TestQueryOfADayPrunes(t *testing.T) {
 	stores, past := emptyStores(t)
