@@ -26,6 +26,7 @@ func journeyKinds() []kind {
 		{name: "journey-desk", journey: true, fits: several, strike: strikeJourneyDesk},
 		{name: "journey-people", journey: true, fits: several, strike: strikeJourneyPeople},
 		{name: "journey-clock", journey: true, fits: several, strike: strikeJourneyClock},
+		{name: "journey-points", journey: true, fits: several, faults: len(journeyPoints) + len(savingPoints), strike: strikeJourneyPoints},
 	}
 }
 
@@ -33,18 +34,7 @@ func journeyKinds() []kind {
 // random instants.
 func strikeJourneyKill(r *round) {
 	for _, point := range []string{"journey", "journey-moved"} {
-		p := r.peers[r.random.IntN(len(r.peers))]
-		p.kill()
-		r.start(p, fmt.Sprintf("%s=kill,%d", point, 1+r.random.IntN(12)))
-		r.await("the process has died at "+point, func() bool {
-			select {
-			case <-p.exited:
-				return true
-			default:
-				return false
-			}
-		})
-		r.start(p, "")
+		r.dieAt(r.peers[r.random.IntN(len(r.peers))], point, 1+r.random.IntN(12), false)
 	}
 	strikeKill(r)
 }

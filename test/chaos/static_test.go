@@ -2,6 +2,8 @@ package chaos
 
 import (
 	"debug/elf"
+	"os"
+	"strings"
 	"testing"
 )
 
@@ -20,6 +22,19 @@ func TestTheProgramIsStatic(t *testing.T) {
 	for _, p := range file.Progs {
 		if p.Type == elf.PT_INTERP {
 			t.Error("it needs a loader")
+		}
+	}
+}
+
+// docs/chaos.md says of each kind of fault what it is.
+func TestKindsInDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/chaos.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range allKinds() {
+		if !strings.Contains(string(text), "`"+k.name+"`") {
+			t.Errorf("docs/chaos.md does not say what %s is", k.name)
 		}
 	}
 }

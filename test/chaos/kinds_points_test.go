@@ -1,0 +1,91 @@
+package chaos
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// journeyPoints are where a process may die on the way of what happens to a person: in the
+// transaction that has the fact, before and behind the commit that moves the person, and
+// when the mail that this makes is queued.
+var journeyPoints = []string{"load", "transaction", "commit", "committed", "journey", "journey-moved", "queue", "queued", "trim"}
+
+// savingPoints are where it may die while it writes where people are. A process that stops
+// as planned does.
+var savingPoints = []string{"checkpoint-copied", "checkpoint-put", "checkpoint-finish", "checkpoint-finished"}
+
+// Of the waves of strikeJourneyPoints.
+const (
+	waveFirst  = 1_000_000 // the number of the first person, beyond those of the load
+	wavePeople = 40
+)
+
+// strikeJourneyPoints has a process die at each point, with a wave of people on their way.
+func strikeJourneyPoints(r *round) {
+	points := slices.Concat(journeyPoints, savingPoints)
+	for n, i := range r.random.Perm(len(points)) {
+		r.enterWave(n)
+		p := r.peers[r.random.IntN(len(r.peers))]
+		saving := slices.Contains(savingPoints, points[i])
+		hit := 1
+		if !saving {
+			hit += r.random.IntN(6)
+		}
+		r.dieAt(p, points[i], hit, saving)
+	}
+}
+
+// enterWave has people enter the journey all at once.
+func (r *round) enterWave(wave int) {
+	r.t.Helper()
+	client := &http.Client{Timeout: 10 * time.Second}
+	defer client.CloseIdleConnections()
+	at := time.Now().UTC().Format(time.RFC3339)
+	var attributes, begins, who []string
+	for i := range wavePeople {
+		p := fmt.Sprintf("j%d", waveFirst+wave*wavePeople+i)
+		who = append(who, p)
+		attributes = append(attributes, fmt.Sprintf(`{"external_id":%q,"email":"%s@example.net","plan":%q}`, p, p, journeyPlan(p)))
+		begins = append(begins, fmt.Sprintf(`{"external_id":%q,"name":"begins","time":%q}`, p, at))
+	}
+	hand := func(kind string, all []string) (from, to time.Time, ok bool) {
+		return r.load.deliver(r.random, client, "/users/track", `{"`+kind+`":[`+strings.Join(all, ",")+`]}`, "", http.StatusCreated, func([]byte) {})
+	}
+	hand("attributes", attributes)
+	if from, to, ok := hand("events", begins); ok {
+		for _, p := range who {
+			r.load.note(&r.journeys.begun, accepted{p, from, to})
+		}
+	}
+}
+
+// dieAt has a process die at the hit-th time that it comes to a point, and starts it again.
+// stop: it comes there when it is stopped as planned.
+func (r *round) dieAt(p *peer, point string, hit int, stop bool) {
+	r.t.Helper()
+	p.kill()
+	r.start(p, fmt.Sprintf("%s=kill,%d", point, hit))
+	if stop {
+		r.await("the process moves people", func() bool {
+			n := r.metric(p, `sluice_leases{role="journey"}`)
+			return n != "" && n != "0"
+		})
+		p.signal(syscall.SIGTERM)
+	}
+	r.await("the process has died at "+point, func() bool {
+		select {
+		case <-p.exited:
+			return true
+		default:
+			return false
+		}
+	})
+	if how, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus); how.Signal() != syscall.SIGKILL {
+		r.t.Errorf("the process has ended as %v, and did not come to %s", p.cmd.ProcessState, point)
+	}
+	r.start(p, "")
+}
