@@ -3,7 +3,6 @@ package desk
 import (
 	"context"
 	"slices"
-	"time"
 
 	"sluice/journey"
 	"sluice/journey/plan"
@@ -57,12 +56,16 @@ func (w *why) again(ctx context.Context) error {
 			return nil // what cannot be carried out lets nobody in
 		}
 	}
-	if newest.Entry.Once {
+	j, err := step.New(newest)
+	if err != nil {
+		return nil
+	}
+	at, ok := j.AgainAt(&w.record)
+	if !ok {
 		w.say("a person enters this journey once: it has no again_after")
 		return nil
 	}
-	at := int64(w.record.Entered) + newest.Entry.AgainSeconds
-	w.say("by again_after of %s the person may enter again from %s on", time.Duration(newest.Entry.AgainSeconds)*time.Second, instantText(at*1000))
+	w.say("the person may enter again from %s on", instantText(at*1000))
 	return nil
 }
 

@@ -377,10 +377,10 @@ func (c *change) commit(ctx context.Context) error {
 			operations = append(operations, p.log.Note(letNote(in.number), in.let.text()))
 		}
 		operations = append(operations, in.records.Operations(byJourney[in])...)
-	}
 		if in.takeSteps(c.steps[in]) {
 			operations = append(operations, p.log.Note(journey.InStepsNote(in.number), in.inSteps()))
 		}
+	}
 	if len(operations) == 0 && len(c.items) == 0 {
 		return nil
 	}

@@ -250,11 +250,6 @@ func (r *Result) room(everybody bool, people int) (int, error) {
 
 // MayEnter reports whether a person may enter by now, as far as earlier times decide. What
 // lets the person in may be later than now, where the clock of this process is behind.
-//
-// Who is in the control group may enter no earlier than one who has finished and is watched
-// for a conversion: else the group would have more entries for as many conversions. Nobody
-// takes people out of that group. So who was taken out, beside such a group, is watched to the
-// end too.
 func (j *Journey) MayEnter(p *Person, now time.Time) bool {
 	switch p.Record.State {
 	case journey.StateNone:
@@ -262,12 +257,23 @@ func (j *Journey) MayEnter(p *Person, now time.Time) bool {
 	case journey.StateInside, journey.StateWatching:
 		return false
 	}
+	again, ok := j.AgainAt(&p.Record)
+	return p.Profile != "" && ok && again <= max(now.Unix(), int64(p.EnteredAt))
+}
+
+// AgainAt returns the Unix second from which on somebody who is out may enter again; false:
+// never.
+//
+// Who is in the control group may enter no earlier than one who has finished and is watched
+// for a conversion: else the group would have more entries for as many conversions. Nobody
+// takes people out of that group. So who was taken out, beside such a group, is watched to the
+// end too.
+func (j *Journey) AgainAt(r *journey.Record) (unix int64, ok bool) {
 	after := j.p.Entry.AgainSeconds
-	if p.Record.State == journey.StateControl || j.p.Control > 0 { // who has finished is watched so long anyway
+	if r.State == journey.StateControl || j.p.Control > 0 { // who has finished is watched so long anyway
 		after = max(after, j.watch)
 	}
-	again := int64(p.Record.Entered) + after
-	return p.Profile != "" && !j.p.Entry.Once && again <= max(now.Unix(), int64(p.EnteredAt))
+	return int64(r.Entered) + after, !j.p.Entry.Once
 }
 
 // Due lets people go on whose time has come, MaxPeople at most. Their records must be
