@@ -67,6 +67,11 @@ func TestExamineHostsMariaDB(t *testing.T) {
 	wantHosts(t, "a replica that stands still", p.url, doctor.SeverityWarning)
 	exec(t, replica, "RESET SLAVE ALL")
 	wantHosts(t, "a server that is read-only and follows none", p.url, doctor.SeverityWarning)
+	alone := strings.Replace(p.url, p.servers[0].Addr()+",", "", 1)
+	open(t, alone, sqlstore.Options{ReadOnly: true})
+	if _, err := sqlstore.Open(t.Context(), alone, sqlstore.Options{Exclusive: true}); err == nil || !sqlstore.IsAway(err) || !strings.Contains(err.Error(), "SET GLOBAL read_only = 0") {
+		t.Errorf("a program that writes opens a read-only server: %v", err)
+	}
 	exec(t, replica, "SET GLOBAL read_only = 0")
 	wantHosts(t, "two primaries", p.url, doctor.SeverityError)
 }

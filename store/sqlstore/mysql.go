@@ -70,6 +70,9 @@ func openMySQL(ctx context.Context, rest string, options Options) (*Store, error
 	d := &mysqlDialect{patient: slow, database: cfg.DBName, reader: "sluice." + strconv.FormatInt(readerNumber.Add(1), 10)}
 	reads := sql.OpenDB(&session{connector, func() []string { return []string{sessionSettings} }})
 	err = d.look(ctx, reads, int(options.SessionTimeout/time.Second))
+	if err == nil && options.Exclusive {
+		err = d.writable(ctx, reads)
+	}
 	if err != nil {
 		_ = reads.Close()
 		return nil, fmt.Errorf("open database %s: %w", where, explained(err))
@@ -211,6 +214,17 @@ func (d *mysqlDialect) look(ctx context.Context, db *sql.DB, seconds int) error 
 		"innodb_lock_wait_timeout = " + n, "lock_wait_timeout = " + n,
 	}, ", ")
 	return nil
+}
+
+// writable refuses a read-only server for a program that writes. The driver would say of
+// each write that its connection is bad.
+func (d *mysqlDialect) writable(ctx context.Context, db *sql.DB) error {
+	var is bool
+	err := db.QueryRowContext(ctx, query(d, "writable")).Scan(&is)
+	if err == nil && !is {
+		err = fmt.Errorf("%w: name the primary, or several hosts (HOST:PORT,HOST:PORT); on a primary SET GLOBAL read_only = 0", errReadOnly)
+	}
+	return err
 }
 
 func (d *mysqlDialect) name() string           { return "mysql" }
