@@ -195,9 +195,12 @@ func parseAliases(array string) ([]Alias, error) {
 	return all, e.Err()
 }
 
+// mostRoom bounds for how many members of an object room is made before they are read.
+const mostRoom = 64
+
 // parseValues reads what was written sorted and canonical.
 func parseValues(object string) (Values, error) {
-	var all Values
+	all := make(Values, 0, min(strings.Count(object, `":`), mostRoom))
 	m := jsonscan.Read(object)
 	for m.Next() {
 		all = append(all, Value{m.Key, m.Value.Raw})
@@ -206,7 +209,7 @@ func parseValues(object string) (Values, error) {
 }
 
 func parseTallies(object string) ([]Tally, error) {
-	var all []Tally
+	all := make([]Tally, 0, min(strings.Count(object, "["), mostRoom))
 	m := jsonscan.Read(object)
 	for m.Next() {
 		t := Tally{Name: m.Key}
@@ -229,11 +232,17 @@ func parseTallies(object string) ([]Tally, error) {
 }
 
 func parseGroups(object string) ([]Group, error) {
-	var all []Group
+	all := make([]Group, 0, min(strings.Count(object, "["), mostRoom))
 	m := jsonscan.Read(object)
 	for m.Next() {
-		pair := elements(m.Value.Raw)
-		if len(pair) != 2 {
+		var pair [2]jsonscan.Value
+		n, e := 0, jsonscan.ReadArray(m.Value.Raw)
+		for ; e.Next(); n++ {
+			if n < len(pair) {
+				pair[n] = e.Value
+			}
+		}
+		if n != len(pair) {
 			return nil, fmt.Errorf("want pairs, got %.40s", m.Value.Raw)
 		}
 		since, err := strconv.ParseInt(pair[1].Raw, 10, 64)
