@@ -161,3 +161,33 @@ func TestWhoConvertsKeepsItsVersion(t *testing.T) {
 		t.Errorf("the person is %+v, want %+v; counted %v", got, want, b.read().counts)
 	}
 }
+
+// Who is in the control group, or was taken out, converts by the newest version. What has
+// converted before, by the version of the entry, is told apart by name, not by place.
+func TestConversionsKeepTheirNamesOverVersions(t *testing.T) {
+	const people = 100
+	text := func(conversions string) string {
+		return "id: half\nentry: {when: {event: signup}}\ncontrol: {percent: 50}\nsteps: [{id: wait, delay: {for: 30d}}]\nexit_when: {event: quit}\nconversions: [" + conversions + "]\n"
+	}
+	const bought, asked, came = "{name: bought, when: {event: buy}, within: 7d}", "{name: asked, when: {event: ask}, within: 7d}", "{name: came, when: {event: come}, within: 7d}"
+	b := newBed(t, people)
+	b.draft("half")
+	b.publishAgain("half", text(bought+", "+asked))
+	b.enterAll(people)
+	b.passes(b.open())
+	b.tell(people, "quit", 1, people)
+	b.tell(2*people, "buy", 1, people)
+	b.passes(b.open())
+	b.publishAgain("half", text(came+", "+asked+", "+bought))
+	for at, event := range []string{"buy", "ask", "come", "ask", "come"} {
+		b.tell(uint64(people*(3+at)), event, 1, people)
+	}
+	b.passes(b.open())
+	f := b.read()
+	held := f.counts["journey/half/wait/held"]
+	for _, name := range []string{"bought", "asked", "came"} {
+		if got, others := f.counts["journey/half/held_converted/"+name], f.counts["journey/half/converted/"+name]; got != held || others != people-held || held == 0 {
+			t.Errorf("%s: %d of %d in the control group, %d of %d others", name, got, held, others, people-held)
+		}
+	}
+}

@@ -121,6 +121,9 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 	}
 	person := c.part.person(f.Number, r, "")
 	person.Profile = profiles[person.ID]
+	if of := in.versions[r.Version]; of != nil && of != v {
+		person.Of = of.walk
+	}
 	if err := c.page.knownOf(ctx, c.part, v, &person); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package step
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"sluice/journey"
@@ -150,6 +151,27 @@ func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (
 	return changed, nil
 }
 
+// conversionBit is the bit that a conversion has in the record of somebody who entered by
+// another version: that of the same name there. One that is new has a bit behind those.
+func (j *Journey) conversionBit(at int, of *Journey) int {
+	if of == nil || of == j {
+		return at
+	}
+	in := func(name string) int {
+		return slices.IndexFunc(of.p.Conversions, func(c plan.Converting) bool { return c.Name == name })
+	}
+	if bit := in(j.p.Conversions[at].Name); bit >= 0 {
+		return bit
+	}
+	bit := len(of.p.Conversions)
+	for i := range at {
+		if in(j.p.Conversions[i].Name) < 0 {
+			bit++
+		}
+	}
+	return min(bit, journey.MaxConversions-1)
+}
+
 // convert counts conversions, each once an occurrence. What was accepted in time counts, also
 // if it is told later.
 func (j *Journey) convert(p *Person, f *journey.Fact, now time.Time, out *Result) (changed bool, err error) {
@@ -160,7 +182,8 @@ func (j *Journey) convert(p *Person, f *journey.Fact, now time.Time, out *Result
 	for i := range j.p.Conversions {
 		c := &j.p.Conversions[i]
 		late := time.Unix(int64(p.Record.Entered), 0).Add(time.Duration(c.WithinSeconds) * time.Second).Before(at)
-		if late || p.Record.Converted&(1<<i) != 0 {
+		bit := j.conversionBit(i, p.Of)
+		if late || p.Record.Converted&(1<<bit) != 0 {
 			continue
 		}
 		for n := range c.When {
@@ -169,7 +192,7 @@ func (j *Journey) convert(p *Person, f *journey.Fact, now time.Time, out *Result
 				return false, err
 			}
 			if fired {
-				out.Records[0].Converted |= 1 << i
+				out.Records[0].Converted |= 1 << bit
 				what := Converted
 				if p.Record.State == journey.StateControl {
 					what = HeldConverted

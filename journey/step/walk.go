@@ -27,6 +27,10 @@ type Person struct {
 	// passed in itself.
 	Ways []int
 
+	// Of is the version that the record is of, where a newer one decides about the person: in
+	// that, conversions may have other numbers. nil: it is the same, or not known any more.
+	Of *Journey
+
 	// By is what the caller has to know of how the person comes to a journey.
 	By uint8
 
