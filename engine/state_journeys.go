@@ -36,7 +36,7 @@ func (e *core) journeyWarnings() (all []string) {
 	case err != nil:
 		all = append(all, fmt.Sprintf("how many journeys stand could not be counted: %v", err))
 	case n > 0:
-		all = append(all, fmt.Sprintf("%d journeys stand until somebody decides, since a backup was restored or too much of their mail came back: sluice journey status ID says why; resume each, or stop it", n))
+		all = append(all, fmt.Sprintf("%d journeys stand until somebody decides, since a backup was restored, a run of them is late, or too much of their mail came back: sluice journey status ID says why; resume each, or stop it", n))
 	}
 	return all
 }

@@ -49,8 +49,8 @@ type Journey struct {
 	CreatedMillis int64
 	UpdatedMillis int64
 
-	// Hold is why it stands, paused, until an operator decides: a restore has paused it, or
-	// too much of its mail came back. Empty: it does not. Any other status takes it away.
+	// Hold is why it stands, paused, until an operator decides: a restore has paused it, a
+	// run of it is late, or too much of its mail came back. Empty: it does not. Any other status takes it away.
 	// A restore and PutStatus alone write it.
 	Hold string
 

@@ -2,12 +2,16 @@ package desk
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"sluice"
 	"sluice/flow"
 	"sluice/journey"
+	"sluice/journey/plan"
 	"sluice/store"
 )
 
@@ -130,6 +134,13 @@ func (d *Desk) Resume(ctx context.Context, id string, o Overdue) (store.Journey,
 		if err != nil {
 			return j, err
 		}
+		run, err := d.overdueRun(ctx, &j)
+		if err != nil {
+			return j, err
+		}
+		if !run.IsZero() {
+			return j, sluice.Refuse(sluice.CodeConflict, "people were to enter journey %s at %s, and %d are overdue in it: resume it with overdue send, and those enter now, and all get what is not later than latest; or with skip, and nobody enters by that time, and people go on without the messages that were due", id, run.UTC().Format(time.RFC3339), people)
+		}
 		if people > 0 {
 			return j, sluice.Refuse(sluice.CodeConflict, "people are overdue in journey %s, %d of them: resume it with overdue send, and they get their messages now; or with skip, and they go on without those that were due", id, people)
 		}
@@ -144,6 +155,52 @@ func (d *Desk) Resume(ctx context.Context, id string, o Overdue) (store.Journey,
 func isOverdue(r *journey.Record, now int64) bool {
 	return r.State == journey.StateInside && r.Waits() && int64(r.Due) <= now
 }
+
+// overdueRun is the time at which people were to enter, if some partition has not had them
+// all look at it: the first one; zero: there is none.
+func (d *Desk) overdueRun(ctx context.Context, j *store.Journey) (first time.Time, err error) {
+	if d.Notes == nil || j.Version == 0 {
+		return first, nil
+	}
+	v, err := d.Database.Journeys.JourneyVersion(ctx, j.Number, j.Version)
+	if err != nil {
+		return first, err
+	}
+	_, p, err := plan.LoadVersion(v.Document, d.Database.Env(ctx))
+	if _, ok := errors.AsType[plan.Problems](err); ok {
+		return first, nil // nobody enters by it
+	}
+	if err != nil {
+		return first, err
+	}
+	at := slices.IndexFunc(p.Entry.When, func(on plan.On) bool { return on.Kind == plan.OnSchedule })
+	if at < 0 {
+		return first, nil
+	}
+	now := d.Clock.Now()
+	for partition := range d.Partitions {
+		fields, err := d.Notes(ctx, partition)
+		if err != nil {
+			return first, err
+		}
+		runs, _, err := journey.ReadRuns(flow.NoteIn(fields, journey.RunsNote(j.Number)))
+		if err != nil {
+			return first, fmt.Errorf("partition %d: %w", partition, err)
+		}
+		after := max(v.CreatedMillis, j.SkipUntilMillis) / 1000
+		due, ok := p.Entry.When[at].At.Next(time.Unix(max(runs.Last, after), 0), east)
+		if runs.After > 0 && runs.Last > after { // it is under way
+			due, ok = time.Unix(runs.Last, 0), true
+		}
+		if ok && !due.After(now) && (first.IsZero() || due.Before(first)) {
+			first = due
+		}
+	}
+	return first, nil
+}
+
+// east is where a time comes first.
+var east = time.FixedZone("UTC+14", 14*60*60)
 
 // overdue counts the people whose time has come. It reads all records of the journey.
 func (d *Desk) overdue(ctx context.Context, j *store.Journey) (people int64, err error) {

@@ -42,6 +42,8 @@ type change struct {
 	kept    []journey.Kept            // what has items
 	keptIn  []personOf                // whose it is
 
+	byRun bool // people enter by a run
+
 	second   uint32 // of the fact that is told; 0: none is
 	doubtful []doubtful
 	bytes    int // of these

@@ -64,9 +64,12 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did, vari
 }
 
 // dueMillis is when a person was due who gets a mail: before a pause, or before nothing
-// moved for a while. Whose turn it is by the rate of the journey, or who comes by a fact, is
-// due now.
+// moved for a while. Who enters by a run was due at its time. Whose turn it is by the rate of
+// the journey, or who comes by a fact, is due now.
 func (c *change) dueMillis(in *inside, p *step.Person, now int64) int64 {
+	if c.byRun && p.EnteredAt != 0 {
+		return min(int64(p.EnteredAt)*1000, now)
+	}
 	if c.second != 0 || p.EnteredAt != 0 || c.paced == in || p.Record.State != journey.StateInside {
 		return now
 	}

@@ -26,6 +26,7 @@ func (b *bed) putStatus(id, status string, skip bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	j.UpdatedMillis = b.clock.Now().UnixMilli()
 	if j.Status = status; skip {
 		j.SkipUntilMillis = b.clock.Now().UnixMilli()
 	}

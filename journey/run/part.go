@@ -320,7 +320,9 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 			if err := p.lookForRoom(ctx); err != nil {
 				return worked, err
 			}
-			if few = p.crowd.allows(in); few == 0 {
+			few = p.crowd.allows(in)
+			in.waitsForRoom(few, at)
+			if few == 0 {
 				p.crowd.held = true
 				continue
 			}

@@ -34,6 +34,7 @@ type plans struct {
 	circle  bool  // a decision that lets people in may lead back to it
 	past    past  // versions that have ended
 	paused  bool  // nobody gets mail, and nobody whose time has come goes on
+	updated int64 // the millisecond of the last publish or change of status; a change of the draft counts too
 	skip    int64 // messages that were due up to this millisecond are left out; 0: none are
 	stopped bool  // all who are inside are taken out
 }
@@ -205,7 +206,7 @@ const journeysAtOnce = 100
 
 func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.JourneyVersion) (*plans, error) {
 	one := &plans{number: j.Number, id: j.ID, newest: j.Version, versions: make(map[uint8]*version), lanes: make(map[string]bool), templates: make(map[string]bool)}
-	one.skip = j.SkipUntilMillis
+	one.skip, one.updated = j.SkipUntilMillis, j.UpdatedMillis
 	one.paused = j.Status == journey.StatusPaused
 	one.stopped = j.Status == journey.StatusStopped || j.Status == journey.StatusArchived
 	for i := range versions {

@@ -3,8 +3,6 @@ package run
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"sluice/flow"
@@ -30,7 +28,7 @@ const scanGroup = 128
 // far that is moves in the same commit. So a run goes on where it was, and nobody is
 // let in twice by it. A run that is still under way when the next is due is finished
 // first. Of runs that were missed, while nothing ran or the journey was paused, only
-// the last one is made up for.
+// the last one is made up for. If that is later than lateRun, an operator decides (late_run.go).
 //
 // Who was accepted before the run is due is looked at by it: it begins when the horizon is
 // there.
@@ -40,14 +38,13 @@ type scan struct {
 	next  time.Time // of the next run; zero: there is none
 	times timetable
 
+	crowded bool // the run that is to begin waits for room
+
 	sweep *sweep // not nil: the time is that of each person's zone
 }
 
 // finished is what after is when a run is over.
-const finished = -1
-
-// scanNote names the note of a journey's scan.
-func scanNote(number int64) string { return "scan:" + strconv.FormatInt(number, 10) }
+const finished = journey.RunsFinished
 
 // openScan reads how far the last run is. Before the first there is the publication. A run
 // that was under way when another version was published goes on, and one that was due by
@@ -58,9 +55,10 @@ func (in *inside) openScan(fields map[string]string) error {
 		return nil
 	}
 	in.scan = &scan{last: times[0].from, after: finished, times: times}
-	if err := in.scan.read(flow.NoteIn(fields, scanNote(in.number))); err != nil {
+	if err := in.scan.read(flow.NoteIn(fields, journey.RunsNote(in.number))); err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)
 	}
+	in.scan.skip(in.plans.skip / 1000)
 	if in.scan.after == finished {
 		in.scan.last = max(in.scan.last, times.published()-int64(sweepSpan/time.Second))
 		in.scan.plan()
@@ -68,32 +66,26 @@ func (in *inside) openScan(fields map[string]string) error {
 	return nil
 }
 
-// read reads a note: the second of the last run, the number of the last person, and of
-// a sweep the second from which on it looks. Without a note nothing changes.
-func (s *scan) read(text string) (err error) {
-	if text == "" {
-		return nil
+// read reads the note. Without one nothing changes.
+func (s *scan) read(text string) error {
+	r, found, err := journey.ReadRuns(text)
+	if !found {
+		return err
 	}
-	all := [3]int64{0, 0, 0}
-	for i, part := range strings.SplitN(text, "/", len(all)) {
-		if all[i], err = strconv.ParseInt(part, 10, 64); err != nil {
-			return fmt.Errorf("read how far the last run is: %q: %w", text, err)
-		}
-	}
-	s.last, s.after = all[0], all[1]
-	if all[2] != 0 {
-		s.sweep = &sweep{from: all[2]}
+	s.last, s.after = r.Last, r.After
+	if r.From != 0 {
+		s.sweep = &sweep{from: r.From}
 	}
 	return nil
 }
 
 // note is what read reads.
 func (s *scan) note(after int64) string {
-	text := fmt.Sprintf("%d/%d", s.last, after)
+	r := journey.Runs{Last: s.last, After: after}
 	if s.sweep != nil {
-		text += fmt.Sprintf("/%d", s.sweep.from)
+		r.From = s.sweep.from
 	}
-	return text
+	return r.Text()
 }
 
 // plan finds when the next run is. None is under way.
@@ -125,7 +117,13 @@ func (s *scan) due(now time.Time) bool {
 
 // scanOn lets some more people in, and reports whether a run is under way.
 func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) {
-	if in.scan == nil || in.current == nil || !in.scan.due(p.horizon.at()) {
+	if in.scan == nil || in.current == nil {
+		return false, nil
+	}
+	if at := in.scan.late(p.horizon.at(), in.updated); !at.IsZero() {
+		return false, p.holdLate(ctx, in, at)
+	}
+	if !in.scan.due(p.horizon.at()) {
 		return false, nil
 	}
 	var people []step.Person
@@ -147,6 +145,7 @@ func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) 
 		after = end
 	}
 	c := p.begin()
+	c.byRun = true
 	for len(people) > 0 {
 		some := people[:in.current.ofOneRun(people, min(len(people), scanGroup, in.current.atOnce))]
 		people = people[len(some):]
@@ -159,11 +158,12 @@ func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) 
 			break
 		}
 	}
-	c.notes = append(c.notes, p.log.Note(scanNote(in.number), in.scan.note(after)))
+	c.notes = append(c.notes, p.log.Note(journey.RunsNote(in.number), in.scan.note(after)))
 	if err := c.commit(ctx); err != nil {
 		return false, err
 	}
 	if in.scan.after = after; after == finished {
+		in.scan.crowded = false
 		in.scan.plan()
 		in.occupied.changed = true // for what it owes no version
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/flow"
+	"sluice/journey"
 	"sluice/journey/plan"
 )
 
@@ -126,7 +127,7 @@ func (p *part) passOver(ctx context.Context, fields map[string]string) error {
 			continue
 		}
 		s := scan{last: times[0].from, after: finished, times: times}
-		if err := s.read(flow.NoteIn(fields, scanNote(in.number))); err != nil {
+		if err := s.read(flow.NoteIn(fields, journey.RunsNote(in.number))); err != nil {
 			return err
 		}
 		if s.after != finished {
@@ -135,7 +136,7 @@ func (p *part) passOver(ctx context.Context, fields map[string]string) error {
 		}
 		if s.last < times.published() {
 			s.last = times.published()
-			c.notes = append(c.notes, p.log.Note(scanNote(in.number), s.note(finished)))
+			c.notes = append(c.notes, p.log.Note(journey.RunsNote(in.number), s.note(finished)))
 		}
 	}
 	return c.commit(ctx)

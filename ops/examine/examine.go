@@ -108,7 +108,7 @@ func (x *Installation) journeys(ctx context.Context, e *doctor.Examination) {
 	case err != nil:
 		e.Unknown(err, doctor.CheckJourneys)
 	case n > 0:
-		e.Warn(doctor.CheckJourneys, "`sluice journey status ID` says why; resume each, or stop it", "%d journeys stand until somebody decides, since a backup was restored or too much of their mail came back: nobody enters or goes on, and none of their mail leaves", n)
+		e.Warn(doctor.CheckJourneys, "`sluice journey status ID` says why; resume each, or stop it", "%d journeys stand until somebody decides, since a backup was restored, a run of them is late, or too much of their mail came back: nobody enters or goes on, and none of their mail leaves", n)
 	default:
 		e.Fine(doctor.CheckJourneys, "none stands until somebody decides")
 	}

@@ -1,0 +1,64 @@
+package desk
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/journey"
+)
+
+// Who resumes a journey is asked about a run whose time has come, and which a partition has
+// not finished: in the zone of the journey, or where it comes first.
+func TestResumeAsksAboutARun(t *testing.T) {
+	const text = "id: weekly\nentry: {when: {at: \"2026-03-03 08:00\", every: week}}\nsteps: [{id: mail, message: {template: hello}}]\n"
+	at := time.Date(2026, 3, 3, 8, 0, 0, 0, time.UTC)
+	for name, x := range map[string]struct {
+		zone  string
+		now   time.Duration // behind that time
+		runs  []journey.Runs
+		wants string // of the refusal; empty: there is none
+	}{
+		"yet to come":        {"", -time.Minute, make([]journey.Runs, 2), ""},
+		"not begun":          {"", time.Hour, make([]journey.Runs, 2), "were to enter journey weekly at 2026-03-03T08:00:00Z"},
+		"begun by one":       {"", time.Hour, []journey.Runs{{Last: at.Unix(), After: journey.RunsFinished}, {}}, "2026-03-03T08:00:00Z"},
+		"under way":          {"", time.Hour, []journey.Runs{{Last: at.Unix(), After: journey.RunsFinished}, {Last: at.Unix(), After: 7}}, "2026-03-03T08:00:00Z"},
+		"over":               {"", time.Hour, []journey.Runs{{Last: at.Unix(), After: journey.RunsFinished}, {Last: at.Unix(), After: journey.RunsFinished}}, ""},
+		"yet to come to all": {", zone: user", -15 * time.Hour, make([]journey.Runs, 2), ""},
+		"come in the east":   {", zone: user", -13 * time.Hour, make([]journey.Runs, 2), "2026-03-02T18:00:00Z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			j := b.create(strings.Replace(text, ", every", x.zone+", every", 1))
+			_, err := b.Publish(t.Context(), "weekly", -1)
+			b.ok(err)
+			b.at(1)
+			b.Partitions = len(x.runs)
+			b.Notes = func(_ context.Context, partition int) (map[string]string, error) {
+				fields := make(map[string]string)
+				if x.runs[partition].Last != 0 {
+					flow.SetNote(fields, journey.RunsNote(j.Number), x.runs[partition].Text())
+				}
+				return fields, nil
+			}
+			_, err = b.SetStatus(t.Context(), "weekly", Pause)
+			b.ok(err)
+			b.clock.Move(at.Add(x.now).Sub(b.clock.Now()))
+			if x.wants != "" {
+				_, err = b.Resume(t.Context(), "weekly", OverdueAsk)
+				b.refused(err, sluice.CodeConflict, x.wants)
+				b.clock.Move(time.Second)
+				_, err = b.Resume(t.Context(), "weekly", OverdueSkip)
+				b.ok(err)
+				_, err = b.SetStatus(t.Context(), "weekly", Pause)
+				b.ok(err)
+			}
+			if _, err = b.Resume(t.Context(), "weekly", OverdueAsk); err != nil {
+				t.Errorf("refused: %v", err)
+			}
+		})
+	}
+}

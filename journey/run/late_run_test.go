@@ -1,0 +1,113 @@
+package run
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/journey"
+)
+
+// weekly lets people in at a time of the day after that on which the bed begins.
+const weekly = `
+id: weekly
+entry: {when: {at: "2026-03-03 08:00", every: week}, again_after: 1d}
+steps:
+  - {id: mail, message: {template: x}}
+`
+
+// A run that is late by more than a day is not made by itself: the journey is paused, and
+// says why. Who resumes it has the run made, or passed over; the next run comes in any case.
+func TestALateRunIsDecidedAbout(t *testing.T) {
+	const people = 5
+	for zone, soon := range map[string]time.Duration{"": 25 * time.Hour, ", zone: user": 11 * time.Hour} { // the time came 14 hours before in the east
+		for late, want := range map[time.Duration][3]int{ // mails by itself, with send, with skip
+			soon:           {people, people, people},
+			50 * time.Hour: {0, people, 0},
+			75 * time.Hour: {0, 0, 0}, // latest is three days
+		} {
+			for choice, skip := range []bool{false, true} {
+				b := newBed(t, people)
+				b.publish(strings.Replace(weekly, ", every", zone+", every", 1))
+				b.passes(b.open())
+				b.clock.Move(23*time.Hour + late)
+				b.passes(b.open())
+				j, err := b.store.Journey(t.Context(), "weekly")
+				if err != nil {
+					t.Fatal(err)
+				}
+				held := j.Status == journey.StatusPaused && strings.Contains(j.Hold, "people were to enter at 2026-03-0")
+				if n := len(b.read().ids); n != want[0] || held != (n == 0) {
+					t.Errorf("%s, %s late: %d mails, %s, %q", zone, late, n, j.Status, j.Hold)
+				}
+				if held {
+					b.putStatus("weekly", journey.StatusLive, skip)
+				}
+				b.passes(b.open())
+				if n := len(b.read().ids); n != want[1+choice] {
+					t.Errorf("%s, %s late, skip %v: %d mails, want %d", zone, late, skip, n, want[1+choice])
+				}
+				if j, err = b.store.Journey(t.Context(), "weekly"); err != nil || j.Status != journey.StatusLive {
+					t.Errorf("it is %s, %v, want live", j.Status, err)
+				}
+				b.clock.Move(10 * time.Hour) // it comes in the last zone
+				b.passes(b.open())
+				b.clock.Move(7*24*time.Hour - late - 10*time.Hour)
+				b.passes(b.open())
+				if n := len(b.read().ids); n != want[1+choice]+people {
+					t.Errorf("%s, %s late, skip %v: %d mails a week later, want %d", zone, late, skip, n, want[1+choice]+people)
+				}
+			}
+		}
+	}
+}
+
+// Who resumes a journey without what was due passes over a run of the pause too, also one
+// that was under way.
+func TestARunOfAPauseIsSkipped(t *testing.T) {
+	const people = 2*scanPeople + 10
+	for _, begun := range []bool{false, true} {
+		for _, skip := range []bool{false, true} {
+			b := newBed(t, people)
+			b.publish(weekly)
+			b.passes(b.open())
+			want := people
+			if skip {
+				want = 0
+			}
+			if begun {
+				b.clock.Move(23 * time.Hour)
+				if worked, err := b.open().pass(t.Context()); err != nil || !worked {
+					t.Fatal(worked, err)
+				}
+				if first := len(b.read().ids); skip {
+					want = first
+				}
+			}
+			b.putStatus("weekly", journey.StatusPaused, false)
+			b.passes(b.open())
+			b.clock.Move(24 * time.Hour)
+			b.putStatus("weekly", journey.StatusLive, skip)
+			for range 2 {
+				b.passes(b.open())
+			}
+			if n := len(b.read().ids); n != want {
+				t.Errorf("begun %v, skip %v: %d mails, want %d", begun, skip, n, want)
+			}
+		}
+	}
+}
+
+// What a run makes must not be later than latest behind its time.
+func TestMailOfALateRunIsLeftOut(t *testing.T) {
+	for _, zone := range []string{"", ", zone: user"} {
+		b := newBed(t, 3)
+		b.publish(strings.NewReplacer(", every", zone+", every", "template: x", "template: x, latest: 2h").Replace(weekly))
+		b.passes(b.open())
+		b.clock.Move(23*time.Hour + 3*time.Hour)
+		b.passes(b.open())
+		if f := b.read(); len(f.ids) != 0 || f.counts["journey/weekly/mail/left_out"] != 3 {
+			t.Errorf("%s: %d mails, counted %v", zone, len(f.ids), f.counts)
+		}
+	}
+}
