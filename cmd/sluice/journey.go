@@ -62,7 +62,7 @@ var journeyFlags = []flagSpec{
 	{name: "often", value: "E=N,...", help: "simulate: made-up people do E, an event or a product, N times in 30 days on average; 1.5 if not said", more: true},
 	{name: "opens", value: "P", help: "simulate: percent of the mails that are opened, 0 if not said", check: wholeNumber(0, 100), more: true},
 	{name: "clicks", value: "P", help: "simulate: percent of the mails that are clicked, and so opened, 0 if not said", check: wholeNumber(0, 100), more: true},
-	{name: "events", value: "FILE", help: "simulate: what people do, a JSON object a line with external_id, time, and name or product_id; without it, it is made up", more: true},
+	{name: "events", value: "FILE", help: "simulate: what people do, a JSON object a line with external_id, time, and name, product_id, context or attributes; without it, it is made up", more: true},
 	{name: "sample", value: "N", help: "simulate: not made-up people, but so many users of the database by chance", check: wholeNumber(1, simulate.MaxSampled), more: true},
 	{name: "who", value: "U", help: "simulate: not made-up people, but the user with this external id", more: true},
 	{name: "json", help: "list, status, simulate: JSON"},

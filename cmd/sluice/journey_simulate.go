@@ -13,6 +13,7 @@ import (
 
 	"sluice/journey"
 	"sluice/journey/desk"
+	"sluice/journey/plan"
 	"sluice/journey/simulate"
 	"sluice/user"
 )
@@ -81,7 +82,7 @@ func (c *call) simulated(ctx context.Context, name string) (*simulate.Input, err
 		return nil, usagef("journey simulate: --%v", err)
 	}
 	if file := c.given.text("events"); file != "" {
-		in.Happenings, err = c.simulatedEvents(file, in.People)
+		in.Happenings, err = c.simulatedEvents(file, in)
 	}
 	return in, err
 }
@@ -158,10 +159,48 @@ type simulatedEvent struct {
 	ProductID  string          `json:"product_id"`
 	Properties json.RawMessage `json:"properties"`
 
+	// Context: a call lets the person in, with this object. Attributes: each changes from the
+	// first of two values to the second.
+	Context    map[string]json.RawMessage    `json:"context"`
+	Attributes map[string][2]json.RawMessage `json:"attributes"`
+
 	// Of a purchase; 0 EUR if nothing is said.
 	Currency json.RawMessage `json:"currency"`
 	Price    json.RawMessage `json:"price"`
 	Quantity json.RawMessage `json:"quantity"`
+}
+
+const simulatedEventWants = "want external_id, time, and one of name, product_id, context and attributes"
+
+// fact is what a line says; false: nothing, or too much.
+func (e *simulatedEvent) fact() (f journey.Fact, ok bool) {
+	said := 0
+	take := func(is bool, fact func() journey.Fact) {
+		if is {
+			f = fact()
+			said++
+		}
+	}
+	take(e.Name != "", func() journey.Fact {
+		return journey.Fact{Kind: journey.FactEvent, Name: e.Name, Body: string(e.Properties)}
+	})
+	take(e.ProductID != "", func() journey.Fact {
+		return journey.Fact{Kind: journey.FactPurchase, Name: e.ProductID, Body: e.purchase()}
+	})
+	take(e.Context != nil, func() journey.Fact { return journey.Fact{Name: "api", Body: jsonText(e.Context)} })
+	take(len(e.Attributes) > 0, func() journey.Fact {
+		return journey.Fact{Kind: journey.FactAttributes, Body: jsonText(e.Attributes)}
+	})
+	return f, said == 1 && !e.Time.IsZero()
+}
+
+// jsonText writes what was read as JSON; what is missing in a list is null.
+func jsonText(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
 // purchase is the body of its fact.
@@ -172,37 +211,35 @@ func (e *simulatedEvent) purchase() string {
 			body[name] = raw
 		}
 	}
-	text, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // what was read as JSON
-	}
-	return string(text)
+	return jsonText(body)
 }
 
 // simulatedEvents reads what people do, a JSON object a line.
-func (c *call) simulatedEvents(file string, people []simulate.Person) (all []simulate.Happening, err error) {
+func (c *call) simulatedEvents(file string, in *simulate.Input) (all []simulate.Happening, err error) {
 	text, err := c.readUpTo(file, "events", maxSimulatedBytes, "; give fewer")
 	if err != nil {
 		return nil, err
 	}
-	byName := make(map[string]int, len(people))
-	for i := range people {
-		byName[people[i].Name] = i
+	byName := make(map[string]int, len(in.People))
+	for i := range in.People {
+		byName[in.People[i].Name] = i
 	}
+	called := slices.ContainsFunc(in.Plan.Entry.When, func(on plan.On) bool { return on.Kind == plan.OnAPI })
 	lines := bufio.NewScanner(strings.NewReader(text))
 	lines.Buffer(nil, 1<<20)
 	for n := 1; lines.Scan(); n++ {
 		var e simulatedEvent
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil || (e.Name == "") == (e.ProductID == "") || e.Time.IsZero() {
-			return nil, errors.Join(fmt.Errorf("read events %s: line %d: want external_id, time, and name or product_id", file, n), err)
+		err := json.Unmarshal(lines.Bytes(), &e)
+		f, ok := e.fact()
+		if err != nil || !ok {
+			return nil, errors.Join(fmt.Errorf("read events %s: line %d: %s", file, n, simulatedEventWants), err)
+		}
+		if e.Context != nil && !called {
+			return nil, fmt.Errorf("read events %s: line %d: the journey lets nobody in by a call: it has no {api: true} in entry.when", file, n)
 		}
 		i, known := byName[e.ExternalID]
 		if !known {
 			continue
-		}
-		f := journey.Fact{Kind: journey.FactEvent, Name: e.Name, Body: string(e.Properties)}
-		if e.ProductID != "" {
-			f = journey.Fact{Kind: journey.FactPurchase, Name: e.ProductID, Body: e.purchase()}
 		}
 		all = append(all, simulate.Happening{Person: i, At: e.Time, Fact: f})
 	}

@@ -128,6 +128,17 @@ func TestJourneySimulateEvents(t *testing.T) {
 	if got := mustRun(t, dir, slices.Replace(slices.Clone(arguments), 2, 3, big)...).stdout; !strings.Contains(got, "entered 1,") {
 		t.Errorf("by a purchase of 120 and one of nothing\n%s", got)
 	}
+	called := filepath.Join(dir, "called.yaml")
+	write(t, called, "id: called\nentry: {when: [{api: true}, {attribute: plan, from: free, to: gold}], who: {or: [{context: n, is: equals, value: 5}, {attribute: plan, is: equals, value: gold}]}}\nsteps: [{id: end, exit: {}}]\n")
+	write(t, events, `{"external_id":"person-1","time":"2026-12-02T10:00:00Z","context":{"n":5}}`+"\n"+
+		`{"external_id":"person-2","time":"2026-12-02T10:00:00Z","attributes":{"plan":["free","gold"]}}`+"\n"+
+		`{"external_id":"person-3","time":"2026-12-02T10:00:00Z","attributes":{"plan":["gold","free"]}}`+"\n")
+	if got := mustRun(t, dir, slices.Replace(slices.Clone(arguments), 2, 3, called)...).stdout; !strings.Contains(got, "entered 2,") {
+		t.Errorf("by a call and a change of the plan\n%s", got)
+	}
+	if bad := sluiceRun(t, dir, arguments...); bad.code == 0 || !strings.Contains(bad.stderr, "by a call") {
+		t.Errorf("a call of a journey that none enters so: %+v", bad)
+	}
 	write(t, events, line+"{}\n")
 	if bad := sluiceRun(t, dir, arguments...); bad.code == 0 || !strings.Contains(bad.stderr, "line 2") {
 		t.Errorf("%+v", bad)
