@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// journeyPoints are where a process may die on the way of what happens to a person: in the
-// transaction that has the fact, before and behind the commit that moves the person, and
-// when the mail that this makes is queued.
+// journeyPoints are where a process may die on the way of what happens to a person. They lie
+// in the transaction that has the fact, and before and behind the commit that moves the
+// person. Others are where the mail that this makes is queued.
 var journeyPoints = []string{"load", "transaction", "commit", "committed", "journey", "journey-moved", "queue", "queued", "trim"}
 
-// savingPoints are where it may die while it writes where people are. A process that stops
-// as planned does.
+// savingPoints are where it may die while it writes where people are, as a process does that
+// stops as planned.
 var savingPoints = []string{"checkpoint-copied", "checkpoint-put", "checkpoint-finish", "checkpoint-finished"}
 
 // Of the waves of strikeJourneyPoints.
