@@ -43,16 +43,23 @@ func (x *Examiner) cluster(ctx context.Context, e *doctor.Examination, option ru
 		})
 	}
 	_ = group.Wait() // what is wrong is in found
-	versions := make(map[string]bool)
-	for i, one := range found {
+	for _, one := range found {
 		e.Findings = append(e.Findings, one.Findings...)
-		if masters[i].err == nil {
-			versions[cmpVersion(masters[i].info)] = true
+	}
+	versions(e, masters)
+}
+
+// versions looks whether the masters of a cluster, as far as they answer, have one version.
+func versions(e *doctor.Examination, masters []masterInfo) {
+	all := make(map[string]bool)
+	for _, m := range masters {
+		if m.err == nil {
+			all[cmpVersion(m.info)] = true
 		}
 	}
-	if len(versions) > 1 {
+	if len(all) > 1 {
 		e.Warn(doctor.CheckRedisVersion, "bring all nodes to one version; while they are upgraded one by one it is as it should be",
-			"its masters have different versions: %s", strings.Join(slices.Sorted(maps.Keys(versions)), ", "))
+			"its masters have different versions: %s", strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 }
 

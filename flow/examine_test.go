@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -126,6 +127,25 @@ func TestExamineOfOtherServers(t *testing.T) {
 	(&Examiner{}).version(&e, map[string]string{"redis_version": "6.2.14"})
 	if e.Findings[0].Severity != doctor.SeverityError {
 		t.Errorf("%+v", e.Findings)
+	}
+	of := func(name, version string) masterInfo { return masterInfo{info: map[string]string{name: version}} }
+	for _, x := range []struct {
+		masters []masterInfo
+		want    string // empty: nothing is found
+	}{
+		{[]masterInfo{of("redis_version", "7.0.15"), of("redis_version", "7.0.15"), {err: errors.New("away")}}, ""},
+		{[]masterInfo{of("redis_version", "7.0.15"), of("redis_version", "7.2.4"), of("valkey_version", "8.0.1")}, "Redis 7.0.15, Redis 7.2.4, Valkey 8.0.1"},
+	} {
+		var e doctor.Examination
+		versions(&e, x.masters)
+		if (len(e.Findings) > 0) != (x.want != "") {
+			t.Errorf("%v: %+v", x.masters, e.Findings)
+		}
+		for _, f := range e.Findings {
+			if f.Severity != doctor.SeverityWarning || !strings.Contains(f.Found, x.want) {
+				t.Errorf("%+v, want %s", f, x.want)
+			}
+		}
 	}
 }
 
