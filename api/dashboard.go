@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,8 +78,20 @@ func (s *Server) dashboard(mux *http.ServeMux) {
 	mux.Handle("/assets/{file}", only(s.dashboardAsset))
 }
 
-// dashboardPage answers with the page, whose policy allows what comes from here alone.
+// wantsPage reports whether a browser asks for a page to be shown, and not for a part of
+// one, for an answer of the API, or where a link in a mail leads.
+func wantsPage(r *http.Request) bool {
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	apart := slices.ContainsFunc([]string{"/v1/", "/assets/", "/t/"}, func(begin string) bool { return strings.HasPrefix(r.URL.Path, begin) })
+	return reads && !apart && strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
 func (s *Server) dashboardPage(w http.ResponseWriter, r *http.Request) {
+	s.answerPage(w, r, http.StatusOK)
+}
+
+// answerPage answers with the page, whose policy allows what comes from here alone.
+func (s *Server) answerPage(w http.ResponseWriter, r *http.Request, status int) {
 	all, err := assets()
 	if err != nil {
 		s.writeError(w, r, err)
@@ -92,6 +105,7 @@ func (s *Server) dashboardPage(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("X-Robots-Tag", "noindex")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	w.WriteHeader(status)
 	s.write(w, bytes.ReplaceAll(all["/index.html"].plain, []byte(nonceMark), []byte(nonce)))
 }
 

@@ -438,7 +438,13 @@ func reasons(err error) []string {
 	return all
 }
 
+// unknown answers at a path where nothing is: with the dashboard, which says so, to a
+// browser that somebody has led there.
 func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
+	if wantsPage(r) {
+		s.answerPage(w, r, http.StatusNotFound)
+		return
+	}
 	s.writeError(w, r, &sluice.Error{Code: sluice.CodeNotFound, Index: -1,
 		Message: "nothing is at " + r.URL.Path + "; what there is stands at /docs"})
 }

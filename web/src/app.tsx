@@ -17,7 +17,7 @@ import { People, Person } from "./pages/people";
 import { Reactions } from "./pages/reactions";
 import { Settings } from "./pages/settings";
 import { Suppressions } from "./pages/suppressions";
-import { Badge, Bones, Button, Caught, Empty, Problem, Text } from "./ui";
+import { Badge, Bones, Button, Caught, Empty, PageHead, Panel, Problem, Text } from "./ui";
 
 const Series = lazy(() => import("./pages/series"));
 const Design = lazy(() => import("./pages/design"));
@@ -179,7 +179,7 @@ export function App() {
             <Route path="/settings/:part">{({ part }) => <Settings part={part} />}</Route>
             <Route path="/account" component={Account} />
             <Route path="/design"><Design /></Route>
-            <Route><Empty title="There is no such page" /></Route>
+            <Route><PageHead title="No such page"><Link href="/">Overview</Link></PageHead><Panel><Empty title="Nothing is here"><Text of={here} /> is no page of the dashboard. The menu has all.</Empty></Panel></Route>
           </Switch>
         </Shell>
       </LiveProvider>
