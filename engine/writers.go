@@ -11,17 +11,22 @@ import (
 
 // openWriters connects what the followers of the store write by. Each has a store of
 // its own: to the database they are what as many processes are, so all that guards
-// processes from each other guards them (docs/decisions/70-writers.md).
+// processes from each other guards them (docs/decisions/70-writers.md). Those of SQLite
+// share one, and take turns at its connection (docs/decisions/82-writers-of-sqlite.md).
 func (e *core) openWriters(ctx context.Context) error {
 	many, err := e.store.Writers(ctx, e.config.StoreWriters)
 	if err != nil {
 		return err
 	}
-	if many > 1 {
+	if many > 1 && !e.store.TakesTurns() {
 		e.log.Info("logs are stored by several transactions at once: the database is far, or store_writers says so", "transactions", min(many, e.config.Partitions))
 	}
 	e.writers = []*sqlstore.Store{e.store}
 	for len(e.writers) < min(many, e.config.Partitions) {
+		if e.store.TakesTurns() {
+			e.writers = append(e.writers, e.store)
+			continue
+		}
 		s, err := sqlstore.Open(ctx, string(e.config.Database), sqlstore.Options{Clock: e.clock, SeriesNames: e.config.SeriesNames, Writer: true})
 		if err != nil {
 			return err

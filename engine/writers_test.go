@@ -4,6 +4,8 @@ import (
 	"database/sql"
 	"maps"
 	"net/url"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +61,33 @@ func TestWritersByDistance(t *testing.T) {
 			p.Delay(test.delay)
 			to.Host = p.Addr()
 			e := open(t, redis, to.String(), 8, func(cfg *config.Config) { cfg.StoreWriters = test.writers })
+			all := postForty(t, e)
+			await(t, "all is counted", func() bool { return counted(t, e) == all })
+			if got := writersOf(e); got != test.want {
+				t.Errorf("writers: %s; want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestWritersOfAFile: SQLite has one writer, and followers that take turns at it. All that
+// comes is stored once.
+func TestWritersOfAFile(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		writers    int
+		processors int
+		want       string
+	}{
+		{"one processor", 0, 1, "store"},
+		{"several processors", 0, 4, "store, store 2"},
+		{"told", 3, 1, "store, store 2, store 3"},
+		{"told one", 1, 4, "store"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			before := runtime.GOMAXPROCS(test.processors)
+			t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+			e := open(t, "embedded", "sqlite:"+filepath.Join(t.TempDir(), "sluice.db"), 8, func(cfg *config.Config) { cfg.StoreWriters = test.writers })
 			all := postForty(t, e)
 			await(t, "all is counted", func() bool { return counted(t, e) == all })
 			if got := writersOf(e); got != test.want {

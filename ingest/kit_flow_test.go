@@ -422,13 +422,18 @@ func newEngine(b *bed, s setup) *engine {
 	return e
 }
 
-// writers returns what the followers of the store write by: servers take several.
+// writers returns what the followers of the store write by: a store each, or the one of a
+// file that has one writer.
 func (e *engine) writers(s *setup) []store.Store {
 	all := []store.Store{e.store}
-	if strings.HasPrefix(e.b.url, "sqlite:") || s.store != nil {
+	if s.store != nil {
 		s.writers = 1
 	}
 	for len(all) < s.writers {
+		if strings.HasPrefix(e.b.url, "sqlite:") {
+			all = append(all, e.store)
+			continue
+		}
 		db, err := sqlstore.Open(e.b.Context(), e.b.url, sqlstore.Options{})
 		e.b.must(err)
 		e.b.Cleanup(func() { _ = db.Close() })

@@ -25,7 +25,7 @@ type people struct {
 
 func startPeople(b *bed) *people {
 	b.Helper()
-	return startPeopleWith(b, setup{})
+	return startPeopleWith(b, setup{writers: 2}) // people of one partition meet those of the other writer
 }
 
 func startPeopleWith(b *bed, s setup) *people {

@@ -11,13 +11,18 @@ import "strconv"
 // a store of its own with its connection for transactions, and sessions, margins, gaps and
 // health of its own. While one waits, the others load.
 //
+// SQLite has one writer, and two followers share one store (engine/writers.go). Their
+// transactions follow one another. While one is written, the other resolves the users of
+// its next one, which are of its own partitions: so none of them is about to change.
+//
 // The invariants. To the database, and to the logs, a writer is what a process is. No
 // partition has two, and its cursor refuses a second one. Rows that several write have
 // stripes (the lowest partition of a writer), or are locked in the order of their keys.
 // What is for another partition is forwarded. A writer that fails begins anew from its
 // cursors, and the others go on.
 //
-// What was tried and dropped stands in docs/decisions/70-writers.md.
+// What was tried and dropped stands in docs/decisions/70-writers.md and
+// 82-writers-of-sqlite.md.
 
 // flush is where a transaction of the writer is full, by the bound of one that is alone.
 // Those of several are smaller: together they hold in memory twice what one does at most,

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"runtime"
 	"time"
 )
 
@@ -14,6 +15,11 @@ const (
 
 	// farWriters is how many transactions a process has under way with one that is far.
 	farWriters = 4
+
+	// fileWriters is how many followers store by a SQLite database, which has one writer:
+	// while one writes, the other reads and changes the users of its next transaction.
+	// More would wait for each other.
+	fileWriters = 2
 
 	// writerReadConns is how many connections a writer reads by, beside those of its
 	// process: it reads the users of its transaction, one statement after the other.
@@ -30,10 +36,14 @@ const (
 
 // Writers returns how many transactions of the store a process is to have under way with
 // this database at once: as many as are configured, and if that is 0, more than one if
-// the database is far. It asks the database for that.
+// the database is far. It asks the database for that. SQLite writes one after the other,
+// and there it is more than one if there are processors for more.
 func (s *Store) Writers(ctx context.Context, configured int) (int, error) {
-	if s.d.name() == "sqlite" {
-		return 1, nil // it has one writer
+	if s.TakesTurns() {
+		if configured > 0 {
+			return configured, nil
+		}
+		return min(runtime.GOMAXPROCS(0), fileWriters), nil
 	}
 	conn, err := s.reads.Conn(ctx)
 	if err != nil {
@@ -63,6 +73,11 @@ func writers(ctx context.Context, conn *sql.Conn, configured int) (int, error) {
 	}
 	return farWriters, nil
 }
+
+// TakesTurns reports whether all that is written goes by one connection, however many
+// stores there are: then the writers of a process share one. A second connection to the
+// same file would drop what it knows of its pages each time that the other has written.
+func (s *Store) TakesTurns() bool { return s.d.name() == "sqlite" }
 
 // connsOf is how many connections a process takes that has so many writers.
 func connsOf(writers int) int64 { return connsPerProcess + int64(writers-1)*connsPerWriter }
