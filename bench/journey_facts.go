@@ -167,21 +167,44 @@ const (
 // storing runs the store, and what moves people if facts are read, until stop is called.
 func (b *factsBench) storing(ctx, leasing context.Context, what string) (stored *ingest.Stats, journeys *moving.Follower, stop func(), err error) {
 	stored = &ingest.Stats{}
-	f := &ingest.StoreFollower{Logs: b.logs, Leases: b.leases, Store: b.store, Users: b.store, Clock: sluice.SystemClock{}, Log: slog.New(slog.DiscardHandler), Stats: stored, MarginBytes: 64 << 20}
-	if what != factsNone {
-		f.Journeys = b.store
+	writers, err := b.writers(ctx, stored, what)
+	if err != nil {
+		return nil, nil, func() {}, err
 	}
 	running, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	if what == factsAll {
-		f.FactsUpTo = b.readUpTo
 		journeys = b.follower(b.clock)
 		all.Go(func() { journeys.Run(running, leasing) })
 		all.Go(func() { b.watchRead(running) })
 		err = until(ctx, journeyWithin, func() bool { return journeys.Stats.Opened.Load() == journeyPartitions })
 	}
-	all.Go(func() { f.Run(running, leasing) })
+	for _, f := range writers {
+		all.Go(func() { f.Run(running, leasing) })
+	}
 	return stored, journeys, func() { cancel(); all.Wait() }, err
+}
+
+// writers are as many followers of the store as the program has: one, or those that take
+// turns at a file.
+func (b *factsBench) writers(ctx context.Context, stored *ingest.Stats, what string) (all []*ingest.StoreFollower, err error) {
+	many := 1
+	if b.store.TakesTurns() {
+		if many, err = b.store.Writers(ctx, 0); err != nil {
+			return nil, err
+		}
+	}
+	for i := range many {
+		f := &ingest.StoreFollower{Logs: b.logs, Leases: b.leases, Writer: i, Writers: many, Store: b.store, Users: b.store, Clock: sluice.SystemClock{}, Log: slog.New(slog.DiscardHandler), Stats: stored, MarginBytes: 64 << 20}
+		if what != factsNone {
+			f.Journeys = b.store
+		}
+		if what == factsAll {
+			f.FactsUpTo = b.readUpTo
+		}
+		all = append(all, f)
+	}
+	return all, nil
 }
 
 // readUpTo says up to where facts may go.
