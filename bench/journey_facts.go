@@ -195,7 +195,7 @@ func (b *factsBench) writers(ctx context.Context, stored *ingest.Stats, what str
 		}
 	}
 	for i := range many {
-		f := &ingest.StoreFollower{Logs: b.logs, Leases: b.leases, Writer: i, Writers: many, Store: b.store, Users: b.store, Clock: sluice.SystemClock{}, Log: slog.New(slog.DiscardHandler), Stats: stored, MarginBytes: 64 << 20}
+		f := &ingest.StoreFollower{Logs: b.logs, Leases: b.leases, Writer: i, Writers: many, TakeTurns: b.store.TakesTurns(), Store: b.store, Users: b.store, Clock: sluice.SystemClock{}, Log: slog.New(slog.DiscardHandler), Stats: stored, MarginBytes: 64 << 20}
 		if what != factsNone {
 			f.Journeys = b.store
 		}

@@ -402,7 +402,7 @@ func newEngine(b *bed, s setup) *engine {
 	if !s.noStore {
 		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
 		for i, db := range e.writers(&s) {
-			f := &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Writer: i, Writers: s.writers, Store: db, Users: db.(user.Store), Journeys: db.(store.JourneyStore), FactsUpTo: s.factsUpTo, Replicas: s.replicas, Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: s.acceptGaps, MarginBytes: 16 << 20, Queue: s.queue}
+			f := &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Writer: i, Writers: s.writers, TakeTurns: strings.HasPrefix(b.url, "sqlite:"), Store: db, Users: db.(user.Store), Journeys: db.(store.JourneyStore), FactsUpTo: s.factsUpTo, Replicas: s.replicas, Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: s.acceptGaps, MarginBytes: 16 << 20, Queue: s.queue}
 			e.followers = append(e.followers, f.Run)
 		}
 	}

@@ -33,6 +33,9 @@ type StoreFollower struct {
 	// Writer is which of the process's Writers it is, from 0; of 1 or 0 it is alone.
 	Writer, Writers int
 
+	// TakeTurns says that its Writers share the store, which writes for one at a time.
+	TakeTurns bool
+
 	Users user.Store // the same store
 
 	// Journeys is the same store: which names journeys ask for. nil: no facts are written.
@@ -291,7 +294,7 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 			return err
 		}
 		t.done()
-		t.effect.Stripe = slices.Min(slices.Collect(maps.Keys(held)))
+		t.effect.Stripe = s.stripe(held)
 		s.Stats.Read.Observe(s.Clock.Now().Sub(t.began))
 		u := storeUnit{effect: &t.effect, updates: t.updates, many: len(t.updates), counted: t.counted, names: t.names, moves: t.effect.Moves, entries: t.entries, reported: t.reported}
 		t.updates, t.keys = nil, nil // the effect keeps the rest of t

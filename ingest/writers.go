@@ -1,6 +1,12 @@
 package ingest
 
-import "strconv"
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"sluice/flow"
+)
 
 // Writers of the store.
 //
@@ -11,7 +17,7 @@ import "strconv"
 // a store of its own with its connection for transactions, and sessions, margins, gaps and
 // health of its own. While one waits, the others load.
 //
-// SQLite has one writer, and two followers share one store (engine/writers.go). Their
+// SQLite has one writer, and two followers share one store (TakeTurns). Their
 // transactions follow one another. While one is written, the other resolves the users of
 // its next one, which are of its own partitions: so none of them is about to change.
 //
@@ -41,4 +47,15 @@ func (s *StoreFollower) Name() string {
 		return StoreRole
 	}
 	return StoreRole + " " + strconv.Itoa(s.Writer+1)
+}
+
+// stripe is that of the rows to which several add: the lowest partition that the writer
+// holds. Writers that take turns never add at once, and have one together.
+func (s *StoreFollower) stripe(held map[int]*flow.Lease) int {
+	if s.TakeTurns {
+		if all, _ := s.Leases.Held(StoreRole); len(all) > 0 {
+			held = all
+		}
+	}
+	return slices.Min(slices.Collect(maps.Keys(held)))
 }

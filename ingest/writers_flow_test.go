@@ -3,6 +3,8 @@ package ingest_test
 import (
 	"fmt"
 	"testing"
+
+	"sluice/ingest"
 )
 
 // Several writers store the partitions of a process, each its share, and what two
@@ -18,6 +20,18 @@ func TestWritersStoreOnce(t *testing.T) {
 		}
 		first.run()
 		b.eventually("the first batches are stored", func() bool { return b.count("events") == testPartitions*batches*2 })
+		b.eventually("all partitions are held", func() bool { return first.leases.Status().Held[ingest.StoreRole] == testPartitions })
+		for p := range testPartitions {
+			first.write(p, "between", named("d"))
+		}
+		b.eventually("those are stored", func() bool { return b.count("events") == testPartitions*(batches*2+1) })
+		stripes := writers
+		if b.dialect == "sqlite" { // they take turns
+			stripes = 1
+		}
+		if got := b.query("SELECT COUNT(DISTINCT stripe) FROM series_hours WHERE name = 'd'"); got[0] != fmt.Sprint(stripes) {
+			t.Errorf("%s stripes of what is counted, want %d", got[0], stripes)
+		}
 		second := newEngine(b, setup{writers: writers})
 		second.run()
 		for p := range testPartitions {
@@ -26,8 +40,8 @@ func TestWritersStoreOnce(t *testing.T) {
 			}
 		}
 		first.stop()
-		b.eventually("all batches are stored", func() bool { return b.count("events") == testPartitions*batches*3 })
+		b.eventually("all batches are stored", func() bool { return b.count("events") == testPartitions*(batches*3+1) })
 		second.stop()
-		b.checkCounts("events", testPartitions*batches*3, 0)
+		b.checkCounts("events", testPartitions*(batches*3+1), 0)
 	})
 }
