@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -76,26 +77,28 @@ func (x *Examiner) server(ctx context.Context, e *doctor.Examination, r *Redis, 
 	e.CompareClocks(doctor.CheckRedisClock, x.Clock, func() (int64, error) { return r.TimeMillis(ctx) })
 }
 
-// connect connects to one server of the URL, or to the master that its sentinels
-// name, whatever its version. The client gives up by itself after its dialler's
+// connect connects to the first server of the URL that answers, or to the master that its
+// sentinels name, whatever its version. The client gives up by itself after its dialler's
 // timeout, the greeting included.
 func (x *Examiner) connect(ctx context.Context, option rueidis.ClientOption) (*Redis, map[string]string, error) {
 	name := redactURL(x.URL)
-	if option.Sentinel.MasterSet == "" {
-		option.ForceSingleClient = true
+	all := option.InitAddress
+	option.ForceSingleClient = option.Sentinel.MasterSet == ""
+	first := option
+	var err error
+	if len(all) > 1 { // the library would wait for each that has vanished
+		var where string
+		if _, where, err = probe(ctx, option); err == nil {
+			first.InitAddress = append([]string{where}, slices.DeleteFunc(slices.Clone(all), func(a string) bool { return a == where })...)
+		}
 	}
 	var client rueidis.Client
-	err := errors.New("it has no address")
-	all := option.InitAddress
-	for i := range all {
-		if option.ForceSingleClient {
-			option.InitAddress = all[i : i+1]
+	if err == nil {
+		if first.ForceSingleClient {
+			first.InitAddress = first.InitAddress[:1]
 		}
-		if client, err = rueidis.NewClient(option); err == nil || !option.ForceSingleClient || !IsAway(err) {
-			break
-		}
+		client, err = rueidis.NewClient(first)
 	}
-	option.InitAddress = all
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to redis %s: %w", name, whyNot(ctx, option, err))
 	}
@@ -124,7 +127,10 @@ func remedyOf(err error) string {
 			return "allow the user all commands on Sluice's keys and its lists, and INFO: ACL SETUSER"
 		case strings.HasPrefix(text, "LOADING"):
 			return "wait: it reads its files"
+		case strings.Contains(text, "SELECT is not allowed in cluster mode"):
+			return "a cluster has database 0 alone: take the other out of the URL"
 		}
+		return "it runs, and refuses that: see its configuration and its log"
 	}
 	return "start it, and see that the URL, the port and the firewall are right"
 }

@@ -1,6 +1,16 @@
 package flow
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +32,7 @@ func TestDialOfWrongServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = node.Kill() })
+	secured, port := startSecured(t)
 	sentinel, second, server, replica := s.Sentinels[0].Addr(), s.Sentinels[1].Addr(), s.Servers[0].Addr(), s.Servers[1].Addr()
 	tests := []struct {
 		url, found, remedy string
@@ -36,6 +47,11 @@ func TestDialOfWrongServers(t *testing.T) {
 		{"redis://" + node.Addr(), "has the slots 0-16383", "--cluster create", true},
 		{"redis://127.0.0.1:1,127.0.0.1:2", "none of its 2 addresses", "start them", true},
 		{"redis://127.0.0.1:1", "connection refused", "is it running", true},
+		{"redis://" + secured, "NOAUTH", "put the user and password into the URL", false},
+		{"redis://127.0.0.1:1," + secured, secured + " refuses", "put the user and password into the URL", false},
+		{"rediss://" + server, "speaks no TLS", "write redis://", false},
+		{"rediss-sentinel://u:s3cret@" + sentinel + "/" + servers.SentinelSet, "speaks no TLS", "redis-sentinel:// in place", false},
+		{"redis://127.0.0.1:" + port, "speaks TLS", "write rediss://", false},
 	}
 	for _, test := range tests {
 		r, err := Dial(t.Context(), test.url)
@@ -92,4 +108,36 @@ func promoted(t *testing.T, s *servers.Sentinels) {
 	took := time.Since(began)
 	eventually(t, "the client writes to it", func() bool { return write() == nil })
 	t.Logf("a replica was the master after %s, and was written after %s more", took.Round(10*time.Millisecond), (time.Since(began) - took).Round(10*time.Millisecond))
+}
+
+// startSecured starts a Redis that wants a password, and returns its address and the port on
+// which it speaks TLS.
+func startSecured(t *testing.T) (address, port string) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	must(err)
+	file := filepath.Join(t.TempDir(), "tls.pem")
+	blocks := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...)
+	must(os.WriteFile(file, blocks, 0o600))
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	must(err)
+	_, port, err = net.SplitHostPort(free.Addr().String())
+	must(errors.Join(err, free.Close()))
+	r, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), Listen: "tcp", Extra: []string{
+		"--requirepass", "s3cret", "--tls-port", port, "--tls-cert-file", file, "--tls-key-file", file, "--tls-ca-cert-file", file,
+	}})
+	must(err)
+	t.Cleanup(func() { _ = r.Kill() })
+	return r.Addr(), port
 }

@@ -3,6 +3,7 @@ package flow
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -46,6 +47,12 @@ func (w *wrongServer) Is(target error) bool { return w.passes && target == errPa
 func whyNot(ctx context.Context, option rueidis.ClientOption, err error) error {
 	info, where, probed := probe(ctx, option)
 	if probed != nil {
+		if isReply(probed) {
+			return fmt.Errorf("%s refuses: %w; %s", where, probed, remedyOf(probed))
+		}
+		if wrong := otherWay(ctx, option, probed); wrong != nil {
+			return wrong
+		}
 		if len(option.InitAddress) > 1 {
 			return fmt.Errorf("none of its %d addresses (%s) answers: %w; start them, and see that the URL, the port and the firewall are right",
 				len(option.InitAddress), strings.Join(option.InitAddress, ", "), err)
@@ -62,18 +69,78 @@ func whyNot(ctx context.Context, option rueidis.ClientOption, err error) error {
 	return err
 }
 
-// probe asks the first server of a URL that answers for its INFO.
+// probe asks all servers of a URL at once for their INFO. It returns that of the first of
+// the URL that answers: those before it may have vanished without a word.
 func probe(ctx context.Context, option rueidis.ClientOption) (info map[string]string, where string, err error) {
+	type answer struct {
+		info map[string]string
+		err  error
+	}
+	answers := make([]chan answer, len(option.InitAddress))
+	for i, address := range option.InitAddress {
+		answers[i] = make(chan answer, 1)
+		go func() { // ends within the bounds of probeOne
+			info, err := probeOne(ctx, option, address)
+			answers[i] <- answer{info, err}
+		}()
+	}
 	err = errors.New("it has no address")
-	for _, address := range option.InitAddress {
-		if info, err = probeOne(ctx, option, address); err == nil {
-			return info, address, nil
+	for i, address := range option.InitAddress {
+		a := <-answers[i]
+		if a.err == nil {
+			return a.info, address, nil
 		}
-		if _, refused := errors.AsType[*rueidis.RedisError](err); refused {
+		if err = a.err; isReply(err) {
 			return nil, address, err // a password: the others will say the same
 		}
 	}
 	return nil, "", err
+}
+
+// isReply reports whether a server has answered with an error.
+func isReply(err error) bool {
+	_, is := errors.AsType[*rueidis.RedisError](err)
+	return is
+}
+
+// otherWay returns that a server of a URL with TLS is reached without, or the other way
+// round; nil: none is. Neither end says so by itself: a server without waits for the rest
+// of a command, one with closes the connection. failed is the error of the URL's own way.
+func otherWay(ctx context.Context, option rueidis.ClientOption, failed error) error {
+	late, is := errors.AsType[net.Error](failed)
+	if option.DialCtxFn != nil || option.TLSConfig == nil && is && late.Timeout() {
+		return nil // a socket of this machine; one that does not even close
+	}
+	if option.TLSConfig == nil {
+		for _, address := range option.InitAddress {
+			if speaksTLS(ctx, address) {
+				return &wrongServer{address + " speaks TLS, and the URL does not", "write rediss:// in place of redis://, rediss-sentinel:// in place of redis-sentinel://", false}
+			}
+		}
+		return nil
+	}
+	plain := option
+	plain.TLSConfig, plain.Sentinel.TLSConfig = nil, nil
+	plain.Username, plain.Password, plain.Sentinel.Username, plain.Sentinel.Password = "", "", "", "" // nobody on the way is to read it
+	if _, where, err := probe(ctx, plain); err == nil || isReply(err) {
+		return &wrongServer{where + " speaks no TLS, and the URL does", "name the port that does (tls-port), or write redis:// in place of rediss://, redis-sentinel:// in place of rediss-sentinel://", false}
+	}
+	return nil
+}
+
+// speaksTLS reports whether a server answers a greeting by TLS. It is told nothing else.
+func speaksTLS(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	conn, err := (&tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12}}).DialContext(ctx, "tcp", address)
+	if err == nil {
+		_ = conn.Close()
+		return true
+	}
+	// One that nobody has signed, or that asks for a certificate, has spoken TLS as well.
+	_, unsigned := errors.AsType[*tls.CertificateVerificationError](err)
+	_, asks := errors.AsType[tls.AlertError](err)
+	return unsigned || asks
 }
 
 func probeOne(ctx context.Context, option rueidis.ClientOption, address string) (map[string]string, error) {
