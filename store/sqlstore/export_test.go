@@ -54,6 +54,17 @@ func SeveralHosts(t *testing.T, url string) driver.Connector {
 	return connector
 }
 
+// TakeForGalera has a connector of several hosts take each of them for a node of a Galera
+// cluster.
+func TakeForGalera(connector driver.Connector) {
+	h := connector.(*hosts)
+	judge := h.judge
+	h.judge = func(ctx context.Context, conn driver.Conn, n int) (driver.Conn, bool, error) {
+		is, _, err := judge(ctx, conn, n)
+		return is, true, err
+	}
+}
+
 // Release gives back the memory of an effect that is not applied.
 func Release(p store.Prepared) { p.(*prepared).release() }
 

@@ -60,7 +60,7 @@ func (h *hosts) Connect(ctx context.Context) (driver.Conn, error) {
 		} else if i <= first {
 			n = i - 1
 		}
-		conn, galera, err := h.open(ctx, n)
+		conn, galera, err := h.open(ctx, n, h.within)
 		if err == nil {
 			h.galera.Store(galera)
 			h.move(first, n)
@@ -81,10 +81,8 @@ func (h *hosts) comeBack(ctx context.Context, before int) driver.Conn {
 	if before == 0 || !h.galera.Load() || now-looked < int64(h.every) || !h.looked.CompareAndSwap(looked, now) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, hostsLookWithin)
-	defer cancel()
 	for n := range before {
-		conn, galera, err := h.open(ctx, n)
+		conn, galera, err := h.open(ctx, n, hostsLookWithin/time.Duration(before)) // one that is silent leaves time for the next
 		if err != nil {
 			continue
 		}
@@ -97,10 +95,10 @@ func (h *hosts) comeBack(ctx context.Context, before int) driver.Conn {
 	return nil
 }
 
-// open connects to a server if it takes writes.
-func (h *hosts) open(ctx context.Context, n int) (conn driver.Conn, galera bool, err error) {
-	if h.within > 0 {
-		bounded, cancel := context.WithTimeout(ctx, h.within)
+// open connects to a server if it takes writes, within a time; 0: there is no bound.
+func (h *hosts) open(ctx context.Context, n int, within time.Duration) (conn driver.Conn, galera bool, err error) {
+	if within > 0 {
+		bounded, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
 		ctx = bounded
 	}

@@ -104,3 +104,32 @@ func TestStoppedHost(t *testing.T) {
 		})
 	}
 }
+
+// A node that says nothing does not keep a process from coming back to one behind it.
+func TestComeBackPastAStoppedHost(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	second, err := proxy.New("tcp", mariadb.Addr())
+	must(t, err)
+	t.Cleanup(func() { _ = second.Close() })
+	connector := sqlstore.SeveralHosts(t, strings.Replace(mariadb.URL(newDatabase(t)), "@", "@"+silent.Addr().String()+","+second.Addr()+",", 1)+"?timeout=2s")
+	sqlstore.TakeForGalera(connector)
+	connect := func() {
+		t.Helper()
+		conn, err := connector.Connect(t.Context())
+		must(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	second.Refuse(true)
+	connect()
+	if second.Connections() != 0 {
+		t.Fatal("the first connection is not to the third host: this test shows nothing")
+	}
+	second.Refuse(false)
+	connect()
+	if second.Connections() != 1 {
+		t.Error("the second host, which is well again, is not come back to")
+	}
+}
