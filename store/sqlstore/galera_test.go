@@ -204,10 +204,20 @@ func leaveAlone(t *testing.T, g *servers.Galera) {
 		if err == nil {
 			_ = s.Close()
 		} else if strings.Contains(err.Error(), "Galera node serves nothing") && sqlstore.IsAway(err) {
-			return
+			break
 		}
 		if time.Since(began) > time.Minute {
 			t.Fatalf("a node without the others says %v", err)
 		}
+	}
+	// One that the others have excluded is not connected to them at all.
+	db, err := sql.Open("mysql", g.Nodes[2].DSN(""))
+	must(t, err)
+	defer db.Close()
+	_, err = db.ExecContext(t.Context(), "SET GLOBAL wsrep_cluster_address = 'gcomm://127.0.0.1:1'")
+	must(t, err)
+	_, err = sqlstore.Open(t.Context(), g.Nodes[2].URL("sluice"), sqlstore.Options{})
+	if err == nil || !strings.Contains(err.Error(), "Galera node serves nothing") || !sqlstore.IsAway(err) {
+		t.Errorf("a node that was excluded, as the only host, says %v", err)
 	}
 }

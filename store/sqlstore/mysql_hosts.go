@@ -29,12 +29,17 @@ var (
 	errNotPrimary = errors.New("wsrep_ready is OFF: " + galeraRemedy)
 )
 
-// takesWrites reports why a server takes no writes. A Galera node without the others
-// answers these questions all the same.
+// takesWrites reports why a server takes no writes.
 func takesWrites(ctx context.Context, conn driver.Conn) error {
 	if err := notReadOnly(ctx, conn); err != nil {
 		return err
 	}
+	return notApart(ctx, conn)
+}
+
+// notApart reports whether a server is a Galera node without the others. Such a node
+// answers these questions all the same.
+func notApart(ctx context.Context, conn driver.Conn) error {
 	value, err := secondColumn(ctx, conn, "SHOW STATUS LIKE 'wsrep_ready'")
 	if err != nil || value != "OFF" {
 		return err
@@ -64,7 +69,11 @@ func (h *mysqlHost) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := seesOthers(ctx, conn); err != nil {
+	// One that was excluded would answer what is asked below seesOthers by a lock timeout.
+	if err = notApart(ctx, conn); err == nil {
+		_, err = seesOthers(ctx, conn)
+	}
+	if err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
