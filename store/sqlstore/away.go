@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -54,4 +55,17 @@ func rolledBack(err error) bool {
 	}
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (e.Code == pgDeadlock || e.Code == pgSerialization)
+}
+
+// noTLS reports whether an error says that the URL asks for TLS and the server has none.
+func noTLS(err error) bool {
+	return errors.Is(err, mysql.ErrNoTLS) || strings.Contains(err.Error(), "server refused TLS connection") // the other driver has no name for it
+}
+
+// unreachedRemedy is what to do about a server that could not be asked, whatever it is.
+func unreachedRemedy(err error) string {
+	if noTLS(err) {
+		return "turn on TLS on the server, or take it out of the URL (tls, sslmode)"
+	}
+	return "start it, and see that the URL, the port and the firewall are right"
 }

@@ -103,7 +103,7 @@ func mysqlRemedy(err error) string {
 			return "CREATE DATABASE, and GRANT ALL ON it TO the user"
 		}
 	}
-	return "start it, and see that the URL, the port and the firewall are right"
+	return unreachedRemedy(err)
 }
 
 func (x *Examiner) mysqlVersion(ctx context.Context, e *doctor.Examination, conn *sql.Conn, d *mysqlDialect, version string) {

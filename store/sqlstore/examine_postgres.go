@@ -87,7 +87,7 @@ func postgresRemedy(err error) string {
 			return "GRANT CONNECT ON DATABASE ... TO the user"
 		}
 	}
-	return "start it, and see that the URL, the port and the firewall are right"
+	return unreachedRemedy(err)
 }
 
 // postgresRights looks at rights that are not on a table.

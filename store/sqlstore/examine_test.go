@@ -230,3 +230,14 @@ func TestExamineWithoutAnAnswer(t *testing.T) {
 		}
 	}
 }
+
+// A server without TLS, and a URL that asks for it, are told as that.
+func TestExamineWithoutTLS(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{mariadb.URL(newDatabase(t)) + "?tls=true", strings.Replace(postgres.URL(newPostgresDatabase(t)), "sslmode=disable", "sslmode=require", 1)} {
+		e := (&sqlstore.Examiner{URL: url, Clock: sluice.SystemClock{}}).Examine(t.Context())
+		if f := e.Findings[0]; f.Check != doctor.CheckDatabaseReachable || f.Severity != doctor.SeverityError || !strings.Contains(f.Remedy, "TLS") {
+			t.Errorf("%+v", f)
+		}
+	}
+}
