@@ -39,6 +39,7 @@ type bed struct {
 	asked     int  // statements about mail
 	contexts  int  // statements about contexts
 	facts     int  // statements about facts
+	zoned     bool // people live in several zones
 	follows   bool // what is not stored is waited for
 	raises    bool // people get another tier now and then
 }
