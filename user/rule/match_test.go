@@ -162,6 +162,9 @@ func TestMatchAgrees(t *testing.T) {
 			}
 			tree := decoded(rule.String()).(map[string]any)
 			for i, p := range profiles {
+				if i%4 != k%4 { // each profile is compared with a quarter of all rules, each rule with a quarter of them
+					continue
+				}
 				want := slow{p, ids[i], nowMillis, given[i]}.holds(tree)
 				if got := out[i]>>k&1 == 1; got != want {
 					t.Fatalf("%s\n%s\ngot %v, want %v", rule, texts[i], got, want)
