@@ -29,11 +29,7 @@ func shownAccount(a *store.Account) accountShown {
 // listAccounts is GET /v1/accounts.
 func (q *request) listAccounts() (any, error) {
 	all, err := q.AccountStore.Accounts(q.Context())
-	shown := list[accountShown]{name: "accounts", Rows: []accountShown{}}
-	for i := range all {
-		shown.Rows = append(shown.Rows, shownAccount(&all[i]))
-	}
-	return shown, err
+	return listOf("accounts", all, shownAccount), err
 }
 
 // addAccount is POST /v1/accounts.
@@ -103,11 +99,7 @@ func shownKey(k *store.APIKey) keyShown {
 // listKeys is GET /v1/keys.
 func (q *request) listKeys() (any, error) {
 	all, err := q.Keys.APIKeys(q.Context())
-	shown := list[keyShown]{name: "keys", Rows: []keyShown{}}
-	for i := range all {
-		shown.Rows = append(shown.Rows, shownKey(&all[i]))
-	}
-	return shown, err
+	return listOf("keys", all, shownKey), err
 }
 
 // addKey is POST /v1/keys.

@@ -20,11 +20,19 @@ func (l list[S]) MarshalJSON() ([]byte, error) {
 	return append(append(append([]byte(`{"`+l.name+`":`), rows...), append([]byte(`,"next":`), next...)...), '}'), err
 }
 
+// listOf returns a list of all rows.
+func listOf[T, S any](name string, rows []T, show func(*T) S) list[S] {
+	l := list[S]{name: name, Rows: make([]S, len(rows))}
+	for i := range rows {
+		l.Rows[i] = show(&rows[i])
+	}
+	return l
+}
+
 // readList reads a page of a list: as many rows as the query asks for with limit, preset
 // if it does not. read is asked for one more, by which it is known whether there are
 // more; nextOf is the after of the page behind a row.
 func readList[T, S any](q query, name string, preset, most int, read func(limit int) ([]T, error), show func(*T) S, nextOf func(*T) string) (l list[S], err error) {
-	l.name, l.Rows = name, []S{}
 	limit, err := q.number("limit", preset, most)
 	if err != nil {
 		return l, err
@@ -33,9 +41,7 @@ func readList[T, S any](q query, name string, preset, most int, read func(limit 
 	if err != nil {
 		return l, err
 	}
-	for i := range found[:min(limit, len(found))] {
-		l.Rows = append(l.Rows, show(&found[i]))
-	}
+	l = listOf(name, found[:min(limit, len(found))], show)
 	if len(found) > limit {
 		l.Next = nextOf(&found[limit-1])
 	}

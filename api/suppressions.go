@@ -50,11 +50,7 @@ func (q *request) listSuppressions() (any, error) {
 			return nil, refusal(sluice.CodeInvalid, "entry is %.64q, %s; and neither after nor limit", q.query.Get("entry"), suppress.WantEntry)
 		}
 		all, err := q.Suppressions.Store.SuppressionsOf(q.Context(), []string{entry})
-		found := list[suppressionShown]{name: "suppressions", Rows: []suppressionShown{}}
-		for i := range all {
-			found.Rows = append(found.Rows, shownSuppression(&all[i]))
-		}
-		return found, err
+		return listOf("suppressions", all, shownSuppression), err
 	}
 	var after mail.SuppressionKey
 	if q.query.Has("after") {
