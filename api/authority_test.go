@@ -15,18 +15,12 @@ import (
 	"sluice/test/clocktest"
 	"sluice/test/proxy"
 	"sluice/test/servers"
+	"sluice/test/tables"
 )
 
 func openKeys(t *testing.T) *sqlstore.Store {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return tables.Open(t, sqlstore.Options{})
 }
 
 func addKey(t *testing.T, s *sqlstore.Store, permissions ...string) (id, text string) {
@@ -113,7 +107,6 @@ func TestAuthority(t *testing.T) {
 // key is known is looked up.
 func TestGuessesDoNotLockOut(t *testing.T) {
 	db := openKeys(t)
-	defer db.Close()
 	clock := clocktest.At(time.UnixMilli(1_700_000_000_000))
 	a := newAuthority("", func() store.KeyStore { return db }, clock)
 	_, text := addKey(t, db, "events:write")
@@ -132,7 +125,6 @@ func TestGuessesDoNotLockOut(t *testing.T) {
 // What is remembered is bounded, and guesses do not drive out real keys.
 func TestAuthorityIsBounded(t *testing.T) {
 	db := openKeys(t)
-	defer db.Close()
 	a := newAuthority("", func() store.KeyStore { return db }, clocktest.At(time.UnixMilli(1)))
 	id, text := addKey(t, db, "events:write")
 	if _, err := a.identify(t.Context(), "Bearer "+text); err != nil {

@@ -69,7 +69,6 @@ func callJSON(t *testing.T, url, method, authorization, body string, want int, t
 func startBraze(t *testing.T, options Options) (s *Server, url string, p *program, log *bytes.Buffer) {
 	t.Helper()
 	store := openKeys(t)
-	t.Cleanup(func() { _ = store.Close() })
 	p = &program{keys: store, users: store, series: store, segments: store, templates: store, schedules: store, sends: store, journeys: deskOn(store)}
 	log = &bytes.Buffer{}
 	s = New("127.0.0.1:0", p, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), options)

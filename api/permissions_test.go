@@ -67,7 +67,6 @@ func doors(t *testing.T) (all []door) {
 // all.
 func TestEveryPermissionOpensWhatIsDocumented(t *testing.T) {
 	store := openKeys(t)
-	t.Cleanup(func() { _ = store.Close() })
 	p := &program{keys: store, users: store, series: store, segments: store, templates: store, schedules: store, sends: store, journeys: deskOn(store), stats: fullStats(),
 		forms: consent.New([]consent.Form{{Name: "newsletter"}}, "", nil, sluice.SystemClock{})}
 	s := New("", p, slog.New(slog.DiscardHandler), Options{RootKey: testRoot})

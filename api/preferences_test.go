@@ -40,7 +40,6 @@ type pages struct {
 func openPages(t *testing.T) *pages {
 	t.Helper()
 	db := openKeys(t)
-	t.Cleanup(func() { _ = db.Close() })
 	p := &pages{clock: clocktest.At(time.Unix(1_700_000_000, 0))}
 	p.service = consent.New(nil, "", nil, p.clock)
 	p.program = &program{keys: db, users: db, groups: db, forms: p.service}

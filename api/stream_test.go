@@ -18,7 +18,6 @@ import (
 // connects again reads on from there.
 func TestAStreamThatShowsNothingTellsItsPlace(t *testing.T) {
 	db := openKeys(t)
-	t.Cleanup(func() { _ = db.Close() })
 	heads := &feed.Heads{Store: db, Follower: "store", Clock: sluice.SystemClock{}}
 	p := &program{keys: db, feed: heads}
 	s := New("127.0.0.1:0", p, slog.New(slog.DiscardHandler), Options{})

@@ -166,7 +166,6 @@ func (s timed) Users(ctx context.Context, q user.Query) (user.Answer, error) {
 // A look for people ends, so that a database that hangs does not keep all looks.
 func TestLooksForPeopleEnd(t *testing.T) {
 	db := openKeys(t)
-	t.Cleanup(func() { _ = db.Close() })
 	_, text := addKey(t, db, "people:read")
 	_, url := start(t, &program{keys: db, users: timed{db}})
 	callJSON(t, url+usersPath+"?q=ann", "GET", "Bearer "+text, "", 200, &struct{ Users []foundShown }{})

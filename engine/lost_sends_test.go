@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,19 +11,13 @@ import (
 	"sluice/mail"
 	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/test/tables"
 )
 
 // TestLostSendsAreKnownAfterARestart: a process that has found none itself counts
 // those that the database has, until somebody has decided about them.
 func TestLostSendsAreKnownAfterARestart(t *testing.T) {
-	db, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "l.db"), sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	if err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	db := tables.Open(t, sqlstore.Options{})
 	apply := func(e *store.Effect) {
 		t.Helper()
 		p, err := db.Prepare(e)

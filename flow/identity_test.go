@@ -1,26 +1,18 @@
 package flow
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"sluice"
 	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/test/tables"
 )
 
 func newStore(t *testing.T) store.Store {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	if err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return tables.Open(t, sqlstore.Options{})
 }
 
 func TestRedisAndDatabaseBelongTogether(t *testing.T) {

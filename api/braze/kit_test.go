@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"sluice/mail"
 	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/test/tables"
 	"sluice/user"
 	"sluice/user/profile"
 )
@@ -85,15 +85,7 @@ func (w *written) stores() Stores {
 // newCore returns one with an empty database.
 func newCore(t testing.TB) *written {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	if err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return &written{store: s}
+	return &written{store: tables.Open(t, sqlstore.Options{})}
 }
 
 // apply writes an effect to the core's database.

@@ -3,12 +3,12 @@ package spool
 import (
 	"bytes"
 	"context"
-	"path/filepath"
 	"testing"
 
 	"sluice"
 	"sluice/mail"
 	"sluice/store/sqlstore"
+	"sluice/test/tables"
 )
 
 // counted counts what is read of a store.
@@ -24,19 +24,7 @@ func (c *counted) Bodies(ctx context.Context, messages []string, mostBytes int) 
 
 func freshBodies(t *testing.T) (*FreshBodies, *counted) {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "test.db"), sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	c := &counted{Store: store}
+	c := &counted{Store: tables.Open(t, sqlstore.Options{})}
 	return &FreshBodies{Store: c}, c
 }
 

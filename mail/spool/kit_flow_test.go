@@ -24,6 +24,7 @@ import (
 	"sluice/test/clocktest"
 	"sluice/test/servers"
 	"sluice/test/spooltest"
+	"sluice/test/tables"
 )
 
 // The kit of the *_flow_test.go files: a real Redis, a real SQLite, and the
@@ -76,7 +77,9 @@ func newBed(t *testing.T) *bed {
 // newBedOn is newBed with a Redis of its own.
 func newBedOn(t *testing.T, redis string) *bed {
 	t.Helper()
-	return newBedIn(t, redis, "sqlite:"+filepath.Join(t.TempDir(), "test.db"))
+	file := filepath.Join(t.TempDir(), "test.db")
+	tables.Make(t, file)
+	return newBedIn(t, redis, "sqlite:"+file)
 }
 
 // newBedIn is newBedOn with an empty database of its own.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"sluice/mail/template"
 	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/test/tables"
 	"sluice/user"
 )
 
@@ -22,14 +22,7 @@ import (
 // never said anything, cid has unsubscribed, and one has no external id.
 func newMailer(t testing.TB) (m *spool.Mailer, nameless user.ID) {
 	t.Helper()
-	db, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	if err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	db := tables.Open(t, sqlstore.Options{})
 	u := &user.Changes{}
 	for i, fields := range []string{
 		`"external_id":"ann","fields":{"email":"ann@example.com","email_subscribe":"opted_in","first_name":"Ann"}`,

@@ -13,17 +13,16 @@ import (
 	"sluice"
 	"sluice/mail"
 	"sluice/store/sqlstore"
+	"sluice/test/tables"
 )
 
 // openStores opens a database twice, as two processes do.
 func openStores(t *testing.T) (writer, reader *sqlstore.Store) {
 	t.Helper()
-	url := "sqlite:" + filepath.Join(t.TempDir(), "test.db")
+	path := filepath.Join(t.TempDir(), "test.db")
+	tables.Make(t, path)
 	open := func() *sqlstore.Store {
-		s, err := sqlstore.Open(t.Context(), url, sqlstore.Options{})
-		if err == nil {
-			err = s.Migrate(t.Context())
-		}
+		s, err := sqlstore.Open(t.Context(), "sqlite:"+path, sqlstore.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
+	"sluice/test/tables"
 )
 
 const password = "correct horse battery"
@@ -24,14 +24,7 @@ var here = netip.MustParseAddr("192.0.2.1")
 // open returns a service on a database of its own, with an admin and an editor.
 func open(t *testing.T) (*Service, *clocktest.Clock) {
 	t.Helper()
-	db, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	if err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	db := tables.Open(t, sqlstore.Options{})
 	clock := clocktest.At(time.Unix(1_700_000_000, 0))
 	s := New(db, clock)
 	for _, a := range [][2]string{{"ann", key.Owner}, {"Bob@Example.com ", key.Editor}} {
@@ -356,21 +349,16 @@ func TestPasswords(t *testing.T) {
 
 // The first account is made by a link, once, in its time.
 func TestFirst(t *testing.T) {
-	db, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	if err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	db := tables.Open(t, sqlstore.Options{})
 	clock := clocktest.At(time.Unix(1_700_000_000, 0))
 	s := New(db, clock)
 	links := make([]string, 2)
 	for i := range links {
-		if links[i], err = s.Setup(t.Context()); err != nil || links[i] == "" {
-			t.Fatal(links[i], err)
+		link, err := s.Setup(t.Context())
+		if err != nil || link == "" {
+			t.Fatal(link, err)
 		}
+		links[i] = link
 		clock.Move(SetupMinutes * time.Minute / 2)
 	}
 	clock.Move(time.Second)

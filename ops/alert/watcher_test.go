@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +20,7 @@ import (
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
 	"sluice/test/servers"
+	"sluice/test/tables"
 )
 
 // receiver is a webhook's other end.
@@ -94,13 +94,7 @@ func openOffice(t *testing.T) *office {
 		t.Fatal(err)
 	}
 	t.Cleanup(o.redis.Close)
-	if o.store, err = sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = o.store.Close() })
-	if err := o.store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	o.store = tables.Open(t, sqlstore.Options{})
 	server := httptest.NewServer(o.receiver)
 	t.Cleanup(server.Close)
 	o.url = server.URL

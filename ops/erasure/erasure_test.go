@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,20 +12,14 @@ import (
 	"sluice/mail"
 	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/test/tables"
 	"sluice/user"
 )
 
 // Where mail of one partition cannot be stopped, all else of all deleted users is erased,
 // and the mail of others is stopped. The name stays, and is erased again.
 func TestOnePartitionStandsStill(t *testing.T) {
-	db, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
-	if err == nil {
-		t.Cleanup(func() { _ = db.Close() })
-		err = db.Migrate(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := tables.Open(t, sqlstore.Options{})
 	now := time.Now()
 	at := now.UnixMilli()
 	e := store.Effect{Users: &user.Changes{}}

@@ -3,7 +3,6 @@ package imports
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
+	"sluice/test/tables"
 )
 
 var errCut = errors.New("the sender has died")
@@ -31,17 +31,11 @@ func (c cut) ClaimImport(ctx context.Context, id string, offset int64, claim str
 // testDesk is a desk of one partition, with an import of two lines. Nothing is written.
 func testDesk(t *testing.T) (d *Desk, db *sqlstore.Store, clock *clocktest.Clock, i store.FileImport) {
 	t.Helper()
-	db, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
-	if err == nil {
-		t.Cleanup(func() { _ = db.Close() })
-		err = db.Migrate(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	db = tables.Open(t, sqlstore.Options{})
 	clock = clocktest.At(time.UnixMilli(1_780_000_000_000))
 	d = &Desk{Into: Into{Logs: make([]*flow.Log, 1), Clock: clock}, Store: cut{db}}
-	if i, err = d.Begin(t.Context(), store.FileImport{Name: "f", SizeBytes: int64(len(twoLines)), Options: store.ImportOptions{Kind: store.ImportEvents, Format: "ndjson"}}); err != nil {
+	i, err := d.Begin(t.Context(), store.FileImport{Name: "f", SizeBytes: int64(len(twoLines)), Options: store.ImportOptions{Kind: store.ImportEvents, Format: "ndjson"}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return d, db, clock, i

@@ -2,7 +2,6 @@ package feed
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
+	"sluice/test/tables"
 )
 
 const follower = "store"
@@ -28,18 +28,13 @@ type kit struct {
 func newKit(t *testing.T) *kit {
 	t.Helper()
 	clock := clocktest.At(time.UnixMilli(1_780_000_000_000))
-	s, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "x.db"), sqlstore.Options{Clock: clock})
-	if err == nil {
-		err = s.Migrate(t.Context())
-	}
+	s := tables.Open(t, sqlstore.Options{Clock: clock})
+	k := &kit{t: t, store: s, clock: clock}
+	at, err := s.Cursors(t.Context(), follower, []int{0, 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
-	k := &kit{t: t, store: s, clock: clock}
-	if k.at, err = s.Cursors(t.Context(), follower, []int{0, 1}); err != nil {
-		t.Fatal(err)
-	}
+	k.at = at
 	return k
 }
 

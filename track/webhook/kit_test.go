@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
+	"sluice/test/tables"
 	"sluice/track/feed"
 )
 
@@ -44,18 +44,13 @@ type kit struct {
 func newKit(t *testing.T) *kit {
 	t.Helper()
 	clock := clocktest.At(time.UnixMilli(begin))
-	s, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "x.db"), sqlstore.Options{Clock: clock})
-	if err == nil {
-		err = s.Migrate(t.Context())
-	}
+	s := tables.Open(t, sqlstore.Options{Clock: clock})
+	k := &kit{t: t, store: s, clock: clock, written: make(map[int][]string)}
+	at, err := s.Cursors(t.Context(), follower, []int{0, 1, 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
-	k := &kit{t: t, store: s, clock: clock, written: make(map[int][]string)}
-	if k.at, err = s.Cursors(t.Context(), follower, []int{0, 1, 2}); err != nil {
-		t.Fatal(err)
-	}
+	k.at = at
 	guard := &outbound.Guard{Allow: []string{"127.0.0.1"}}
 	k.service = &Service{Store: s, Guard: guard, Secrets: rooted("a root of 32 bytes, or thereabout"), Follower: follower, Clock: clock}
 	return k

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
+	"sluice/test/tables"
 	"sluice/user"
 	"sluice/user/profile"
 	"sluice/user/rule"
@@ -29,14 +29,7 @@ const (
 // who it holds for, in order.
 func manyUsers(t *testing.T) (*sqlstore.Store, []*rule.Rule, [][]user.ID) {
 	t.Helper()
-	db, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	if err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	db := tables.Open(t, sqlstore.Options{})
 	var rules []*rule.Rule
 	for i := range 10 {
 		r, err := rule.Compile(fmt.Sprintf(`{"attribute":"rest%d","is":"equals","value":0}`, i+2))
