@@ -149,7 +149,10 @@ func TestNoBatchStopsAPartition(t *testing.T) {
 		}},
 	} {
 		t.Run(open.name, func(t *testing.T) {
-			t.Run("largest", func(t *testing.T) { testNoBatchStops(t, open.database(t, "largest"), 150, largest) })     // more than a commit holds
+			t.Run("largest", func(t *testing.T) { testNoBatchStops(t, open.database(t, "largest"), 150, largest) }) // more than a commit holds
+			if open.name != "sqlite" {
+				return // how many words a command of Redis has is the same beside every database
+			}
 			t.Run("smallest", func(t *testing.T) { testNoBatchStops(t, open.database(t, "smallest"), 1010, smallest) }) // more than a command has words
 		})
 	}
