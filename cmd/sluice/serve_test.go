@@ -19,6 +19,7 @@ import (
 	"sluice"
 	"sluice/config"
 	"sluice/engine"
+	"sluice/test/tables"
 )
 
 // served is a program that runs in this process through Main.
@@ -45,10 +46,14 @@ hooks:
 
 var listening = regexp.MustCompile(`listen=(\S+)`)
 
-// startServe starts `sluice serve` on a directory and waits until it is ready.
+// startServe starts `sluice serve` on a directory and waits until it is ready. At its first
+// start the tables are there already.
 func startServe(t *testing.T, dir string, environ ...string) *served {
 	t.Helper()
 	configure(t, dir, serveFile)
+	if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err == nil {
+		tables.Make(t, filepath.Join(dir, "data", "sluice.db"))
+	}
 	return serveConfigured(t, dir, append([]string{"SLUICE_ROOT_KEY=" + testRoot}, environ...)...)
 }
 
@@ -201,7 +206,8 @@ func element(id, name string) string {
 func TestServe(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := startServe(t, dir)
+	configure(t, dir, serveFile)
+	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot) // with no database yet
 	if status, body := s.get(t, "/v1/users/track"); status != 404 || !strings.Contains(body, `"code":"not_found"`) {
 		t.Errorf("unknown path: %d %s", status, body)
 	}
