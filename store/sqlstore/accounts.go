@@ -261,10 +261,8 @@ func (s *Store) Audit(ctx context.Context, before string, limit int) ([]store.Au
 // DropEnded implements store.KeepStore.
 func (s *Store) DropEnded(ctx context.Context, nowMillis int64, auditBefore string) error {
 	err := s.writeSmall(ctx, func(tx *txn) error {
-		for _, name := range []string{"sessions_ended", "setups_ended"} {
-			if err := tx.exec(ctx, name, s.d.millis(nowMillis)); err != nil {
-				return err
-			}
+		if err := tx.execEach(ctx, []string{"sessions_ended", "setups_ended"}, s.d.millis(nowMillis)); err != nil {
+			return err
 		}
 		return tx.exec(ctx, "audit_drop", auditBefore)
 	})

@@ -169,12 +169,7 @@ func (s *Store) OldImports(ctx context.Context, beforeMillis int64, limit int) (
 // DropImport implements store.KeepStore.
 func (s *Store) DropImport(ctx context.Context, id string) error {
 	err := s.writeSmall(ctx, func(tx *txn) error {
-		for _, name := range []string{"import_units_drop", "import_refused_drop", "import_drop"} {
-			if err := tx.exec(ctx, name, id); err != nil {
-				return err
-			}
-		}
-		return nil
+		return tx.execEach(ctx, []string{"import_units_drop", "import_refused_drop", "import_drop"}, id)
 	})
 	return s.failed(err, "remove import %.64q from", id)
 }

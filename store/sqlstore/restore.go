@@ -255,10 +255,8 @@ func (r *restore) Finish(ctx context.Context, cursors []store.DumpCursor, leases
 		if err := tx.exec(ctx, "webhooks_hold", restoredWebhook, s.now()); err != nil {
 			return fmt.Errorf("switch the webhooks off: %w", err)
 		}
-		for _, name := range []string{"restore_sessions_end", "restore_setups_end", "restore_late_events"} {
-			if err := tx.exec(ctx, name); err != nil {
-				return fmt.Errorf("end the sessions, and note which events may be late: %w", err)
-			}
+		if err := tx.execEach(ctx, []string{"restore_sessions_end", "restore_setups_end", "restore_late_events"}); err != nil {
+			return fmt.Errorf("end the sessions, and note which events may be late: %w", err)
 		}
 		if _, err := tx.raisePublished(ctx); err != nil { // the names may be others than before
 			return fmt.Errorf("raise the publish number: %w", err)

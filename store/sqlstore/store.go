@@ -174,6 +174,16 @@ func (t *txn) exec(ctx context.Context, name string, args ...any) error {
 	return err
 }
 
+// execEach runs named statements with the same arguments, up to one that fails.
+func (t *txn) execEach(ctx context.Context, names []string, args ...any) error {
+	for _, name := range names {
+		if err := t.exec(ctx, name, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // changed runs a named statement and returns how many rows it changed.
 func (t *txn) changed(ctx context.Context, name string, args ...any) (int, error) {
 	return t.changes(ctx, query(t.store.d, name), args...)

@@ -110,12 +110,7 @@ func (s *Store) StopWebhook(ctx context.Context, w store.Webhook, status, reason
 // DropWebhook implements store.WebhookStore.
 func (s *Store) DropWebhook(ctx context.Context, id string) error {
 	err := s.writeSmall(ctx, func(tx *txn) error {
-		for _, name := range []string{"webhook_drop", "webhook_lanes_drop", "webhook_deliveries_drop"} {
-			if err := tx.exec(ctx, name, id); err != nil {
-				return err
-			}
-		}
-		return nil
+		return tx.execEach(ctx, []string{"webhook_drop", "webhook_lanes_drop", "webhook_deliveries_drop"}, id)
 	})
 	return s.failed(err, "remove webhook %s from", id)
 }
