@@ -22,6 +22,10 @@ type ID struct {
 	Number    int64
 }
 
+// MaxNumber is the largest number that a user can have: SQLite has partition and number
+// as one. A partition that gave 10,000 a second would have given so many after 3 years.
+const MaxNumber = 1<<40 - 1
+
 // IsZero reports whether it names nobody.
 func (id ID) IsZero() bool { return id.Number == 0 }
 

@@ -121,6 +121,13 @@ type dialect interface {
 	// pieces, and returns how many rows it changed.
 	insertRows(ctx context.Context, tx *txn, statement string, columns int, args []any) (changed int64, err error)
 
+	// userMarks writes how statements find users; userArgs are the values of those that
+	// find users of a partition by their numbers, usersAfter of one that reads those
+	// behind a number.
+	userMarks() *strings.Replacer
+	userArgs(partition int, numbers ...any) []any
+	usersAfter(partition int, number int64) []any
+
 	// putUsers writes users, of which some may be there: one, or up to
 	// maxUserRowBytes of profiles.
 	putUsers(ctx context.Context, tx *txn, rows []user.Row) error
@@ -131,6 +138,11 @@ type dialect interface {
 
 	// inserter writes the rows of a section one at a time.
 	inserter(ctx context.Context, tx *txn, sec *section) (inserter, error)
+
+	// keyOf is the order in which the rows of one of our tables are read; restored makes
+	// of cells, rows of a table by a dump's columns, rows of the columns that it has here.
+	keyOf(t *standardTable) []string
+	restored(t *table, cells []store.Cell) ([]store.Cell, error)
 
 	// empty removes all rows of one of our tables; timeClass is what its columns
 	// of times take; afterRestore is done in a restore's last transaction.
@@ -233,5 +245,5 @@ func rawQuery(d dialect, name string) string {
 	if err != nil {
 		panic(fmt.Sprintf("sqlstore: no query %q for %s", name, d.name()))
 	}
-	return strings.TrimSpace(string(b))
+	return d.userMarks().Replace(strings.TrimSpace(string(b)))
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,7 +140,7 @@ func WaitForReads(ctx context.Context, s *Store, statement string) error {
 }
 
 // MigrateTo brings an empty database to an earlier version of the schema.
-func MigrateTo(t *testing.T, s *Store, version int) {
+func MigrateTo(t testing.TB, s *Store, version int) {
 	t.Helper()
 	list, err := migrations(s.d)
 	if err != nil {
@@ -222,3 +224,24 @@ func MostConns(s *Store) (most int64) {
 
 // ConnsOf is how many connections are counted for a process of so many writers.
 func ConnsOf(writers int) int64 { return connsOf(writers) }
+
+// UserStatements returns the statements of a store that name the table users, for three
+// keys or two rows each, and that of dumps ("dump"), by their names.
+func UserStatements(t *testing.T, s *Store) map[string]string {
+	t.Helper()
+	files, err := queryFiles.ReadDir("query")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{"dump": dumpStatement(s.d, standardTableOf("users"), "")}
+	for _, f := range files {
+		parts := strings.Split(f.Name(), ".") // NAME.sql or NAME.DIALECT.sql
+		if len(parts) == 3 && parts[1] != s.d.name() {
+			continue
+		}
+		if text := rawQuery(s.d, parts[0]); slices.Contains(regexp.MustCompile(`\w+`).FindAllString(text, -1), "users") {
+			all[parts[0]] = named(withRows(text, 5, 2), 3)
+		}
+	}
+	return all
+}

@@ -479,7 +479,7 @@ func (x *reacting) homes(ctx context.Context, ids []user.ID) (map[user.ID]user.I
 	}
 	for _, part := range slices.Sorted(maps.Keys(numbers)) {
 		for piece := range slices.Chunk(numbers[part], maxUserRows) {
-			err := x.t.each(ctx, named(rawQuery(x.t.store.d, "user_homes"), len(piece)), append([]any{part}, piece...), func(scan scanner) error {
+			err := x.t.each(ctx, named(rawQuery(x.t.store.d, "user_homes"), len(piece)), x.t.store.d.userArgs(part, piece...), func(scan scanner) error {
 				var number int64
 				var into user.ID
 				err := scan(&number, &into.Partition, &into.Number)

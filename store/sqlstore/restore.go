@@ -190,6 +190,10 @@ func (r *restore) section(name string, columns []string, cells []store.Cell) (*s
 			return nil, fmt.Errorf("row %d, column %s: %w", i/len(columns), columns[i%len(columns)], err)
 		}
 	}
+	cells, err := r.store.d.restored(own, cells)
+	if err != nil {
+		return nil, err
+	}
 	return &section{target: &own.target, table: own, rows: &store.TableRows{Table: own, Cells: cells}}, nil
 }
 

@@ -141,7 +141,8 @@ func (t *txn) findUsers(ctx context.Context, rows []*ledgerRow) error {
 		}
 		delete(byName, name)
 	}
-	if err := t.eachUser(ctx, "send_users", int(user.KeyExternal), anys(slices.Sorted(maps.Keys(byName))), found); err != nil {
+	byKey := func(names ...any) []any { return slices.Concat([]any{int(user.KeyExternal)}, names) }
+	if err := t.eachUser(ctx, "send_users", anys(slices.Sorted(maps.Keys(byName))), byKey, found); err != nil {
 		return err
 	}
 	numbers := make(map[int][]any)
@@ -151,7 +152,8 @@ func (t *txn) findUsers(ctx context.Context, rows []*ledgerRow) error {
 		}
 	}
 	for _, part := range slices.Sorted(maps.Keys(numbers)) {
-		err := t.eachUser(ctx, "send_users_by_id", part, numbers[part], func(_ string, id user.ID) { found(id.String(), id) })
+		byNumber := func(numbers ...any) []any { return t.store.d.userArgs(part, numbers...) }
+		err := t.eachUser(ctx, "send_users_by_id", numbers[part], byNumber, func(_ string, id user.ID) { found(id.String(), id) })
 		if err != nil {
 			return err
 		}
@@ -159,10 +161,11 @@ func (t *txn) findUsers(ctx context.Context, rows []*ledgerRow) error {
 	return nil
 }
 
-// eachUser calls f for each user that a statement finds by one of some names.
-func (t *txn) eachUser(ctx context.Context, name string, first int, names []any, f func(name string, id user.ID)) error {
+// eachUser calls f for each user that a statement finds by one of some names; args are
+// its values for a piece of them.
+func (t *txn) eachUser(ctx context.Context, name string, names []any, args func(...any) []any, f func(name string, id user.ID)) error {
 	for piece := range slices.Chunk(names, t.store.d.keysAtOnce()) {
-		err := t.each(ctx, named(rawQuery(t.store.d, name), len(piece)), append([]any{first}, piece...), func(scan scanner) error {
+		err := t.each(ctx, named(rawQuery(t.store.d, name), len(piece)), args(piece...), func(scan scanner) error {
 			var found string
 			var id user.ID
 			err := scan(&found, &id.Partition, &id.Number)

@@ -149,9 +149,13 @@ func eventOf(cells []store.Cell, e *store.StoredEvent) error {
 	return errors.Join(err[:]...)
 }
 
+// dumpStatement reads the rows of a table in the order of its key.
+func dumpStatement(d dialect, t *standardTable, where string) string {
+	return "SELECT " + strings.Join(columnNames(t.columns), ", ") + " FROM " + t.name + where + " ORDER BY " + strings.Join(d.keyOf(t), ", ")
+}
+
 func (s *snapshot) read(ctx context.Context, t *standardTable, where string, args []any, fn func([]store.Cell) error) error {
-	statement := "SELECT " + strings.Join(columnNames(t.columns), ", ") + " FROM " + t.name + where + " ORDER BY " + strings.Join(t.key, ", ")
-	rows, err := s.conn.QueryContext(ctx, statement, args...)
+	rows, err := s.conn.QueryContext(ctx, dumpStatement(s.store.d, t, where), args...)
 	if err != nil {
 		return fmt.Errorf("read table %s in %s: %w", t.name, s.store.where, err)
 	}

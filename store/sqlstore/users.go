@@ -49,7 +49,7 @@ func (t *txn) applyUsers(ctx context.Context, u *user.Changes) error {
 func (t *txn) lockUsers(ctx context.Context, u *user.Changes) error {
 	for _, id := range slices.Compact(slices.SortedFunc(slices.Values(u.Stay), user.ID.Compare)) {
 		var merged int64
-		err := t.conn.QueryRowContext(ctx, query(t.store.d, "user_stay"), id.Partition, id.Number).Scan(&merged)
+		err := t.conn.QueryRowContext(ctx, query(t.store.d, "user_stay"), t.store.d.userArgs(id.Partition, id.Number)...).Scan(&merged)
 		if errors.Is(err, sql.ErrNoRows) || err == nil && merged != 0 {
 			return fmt.Errorf("user %s is gone or merged: %w", id, sluice.ErrConflict)
 		}
@@ -213,7 +213,7 @@ func (t *txn) putErasures(ctx context.Context, u *user.Changes) error {
 
 func (t *txn) dropUsers(ctx context.Context, u *user.Changes) error {
 	for _, id := range slices.SortedFunc(slices.Values(u.Drop), user.ID.Compare) {
-		if err := t.exec(ctx, "user_drop", id.Partition, id.Number); err != nil {
+		if err := t.exec(ctx, "user_drop", t.store.d.userArgs(id.Partition, id.Number)...); err != nil {
 			return fmt.Errorf("user_drop: %w", err)
 		}
 	}

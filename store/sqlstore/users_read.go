@@ -171,11 +171,11 @@ func (s *Store) byNumber(ctx context.Context, statement string, partition int, n
 		if most < maxUserKeys && n > 1 { // few statements, which stay prepared
 			n = most
 		}
-		args := append(append(make([]any, 0, n+1), partition), piece...)
-		for len(args) <= n {
+		args := append(make([]any, 0, n), piece...)
+		for len(args) < n {
 			args = append(args, piece[0])
 		}
-		rows, err := s.fixed(ctx, named(rawQuery(s.d, statement), n), args)
+		rows, err := s.fixed(ctx, named(rawQuery(s.d, statement), n), s.d.userArgs(partition, args...))
 		if err == nil {
 			err = read(rows)
 		}
@@ -223,7 +223,7 @@ func (s *Store) userChains(ctx context.Context, _ *user.Query, a *user.Answer) e
 		for p, numbers := range missing {
 			for piece := range slices.Chunk(numbers, s.d.keysAtOnce()) {
 				statement := named(rawQuery(s.d, "user_chain"), len(piece))
-				if err := s.userRows(ctx, statement, slices.Concat([]any{p}, piece, []any{chainSteps}), func(_ string, u user.Row) { found[u.ID] = u }); err != nil {
+				if err := s.userRows(ctx, statement, append(s.d.userArgs(p, piece...), chainSteps), func(_ string, u user.Row) { found[u.ID] = u }); err != nil {
 					return err
 				}
 			}
@@ -270,7 +270,7 @@ func (s *Store) Sharing(ctx context.Context, k user.Key, after user.ID, limit in
 // the same: without statistics PostgreSQL takes an equality for rare. Then it reads the
 // rest of the partition and sorts it, for each page.
 func (s *Store) EachProfile(ctx context.Context, partition int, after int64, limit int, f func(number int64, profile string) bool) error {
-	err := s.each(ctx, rawQuery(s.d, "user_profiles"), []any{partition, after, limit}, func(scan scanner) error {
+	err := s.each(ctx, rawQuery(s.d, "user_profiles"), append(s.d.usersAfter(partition, after), limit), func(scan scanner) error {
 		var number int64
 		var text string
 		err := scan(&number, &text)

@@ -86,7 +86,7 @@ func Fill(t *testing.T, db store.Store) {
 	for i := range every {
 		every[i] = byte(i)
 	}
-	person := user.ID{Partition: 255, Number: 1<<63 - 1}
+	person := user.ID{Partition: 255, Number: user.MaxNumber}
 	e.Users = &user.Changes{
 		Put:        []user.Row{{ID: person, Profile: `{"custom":{"a":"ä🌍\\n\t'"}}`, MergedInto: person}},
 		AddKeys:    []user.KeyRow{{Key: user.AliasKey("ä", `b"\`), ID: person}, {Key: external("u-ä"), ID: person}},

@@ -23,7 +23,7 @@ func newMailing(t *testing.T, f *fixture) *mailing {
 	t.Helper()
 	sluice.WriteNewForms()
 	f.start(t)
-	m := &mailing{f, user.ID{Partition: 3, Number: 1}, user.ID{Partition: 3, Number: 2}, user.ID{Partition: 3, Number: 3}, user.ID{Partition: 5, Number: 1 << 50}}
+	m := &mailing{f, user.ID{Partition: 3, Number: 1}, user.ID{Partition: 3, Number: 2}, user.ID{Partition: 3, Number: 3}, user.ID{Partition: 5, Number: user.MaxNumber}}
 	f.change(t, &user.Changes{Put: []user.Row{{ID: m.here, Profile: "{}"}, {ID: m.merged, Profile: "{}"}, {ID: m.far, Profile: "{}"}, {ID: m.gone, Profile: "{}"}}})
 	return m
 }

@@ -23,7 +23,7 @@ func sendTo(n int, user string) mail.StoredSend {
 // written, by either path. It keeps that user until the user is erased.
 func testSendsOfUsers(t *testing.T, f *fixture) {
 	f.start(t)
-	a, b := user.ID{Partition: 3, Number: 1}, user.ID{Partition: 255, Number: 1 << 62}
+	a, b := user.ID{Partition: 3, Number: 1}, user.ID{Partition: 255, Number: user.MaxNumber}
 	long := strings.Repeat("x", sluice.MaxReferenceBytes+1)
 	keyOf := func(name string, id user.ID) []user.KeyRow {
 		return []user.KeyRow{{Key: external(name), ID: id}}

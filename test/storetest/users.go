@@ -34,7 +34,7 @@ func email(name string) user.Key { return user.Key{Kind: user.KeyEmail, Name: na
 func testUsers(t *testing.T, f *fixture) {
 	f.start(t)
 	db := f.users(t)
-	a, b := user.ID{Partition: 3, Number: 1}, user.ID{Partition: 255, Number: 1 << 62}
+	a, b := user.ID{Partition: 3, Number: 1}, user.ID{Partition: 255, Number: user.MaxNumber}
 	alias := user.AliasKey("la\"bel", "näme 🌍 O'Neil\\")
 	remembered := user.Key{Kind: user.KeyRememberedEmail, Name: "x@example.com"}
 	rowA := user.Row{ID: a, UpdatedMillis: 1_700_000_000_123, Profile: `{"external_id":"u-1","custom":{"x":"ä🌍'\\n"}}`}
@@ -43,7 +43,7 @@ func testUsers(t *testing.T, f *fixture) {
 		Put:        []user.Row{rowB, rowA},
 		AddKeys:    []user.KeyRow{{Key: external("u-1"), ID: a}, {Key: alias, ID: a}, {Key: external("U-1"), ID: b}, {Key: remembered, ID: b}},
 		AddAddress: []user.KeyRow{{Key: email("x@example.com"), ID: b}, {Key: email("x@example.com"), ID: a}},
-		Numbers:    map[int]user.Numbers{3: {User: 1, Forward: 7}, 255: {User: 1 << 62}},
+		Numbers:    map[int]user.Numbers{3: {User: 1, Forward: 7}, 255: {User: user.MaxNumber}},
 	})
 	got, err := db.Users(f.ctx, user.Query{
 		Keys:    []user.Key{external("u-1"), alias, external("u-1 "), external("none"), email("x@example.com"), email("X@example.com"), remembered, {Kind: user.KeyRememberedPhone, Name: "x@example.com"}},
@@ -53,7 +53,7 @@ func testUsers(t *testing.T, f *fixture) {
 	want := user.Answer{
 		ByKey:   map[user.Key][]user.ID{external("u-1"): {a}, alias: {a}, email("x@example.com"): {a, b}, remembered: {b}},
 		Users:   map[user.ID]user.Row{a: rowA, b: rowB},
-		Numbers: map[int]user.Numbers{3: {User: 1, Forward: 7}, 4: {}, 255: {User: 1 << 62}},
+		Numbers: map[int]user.Numbers{3: {User: 1, Forward: 7}, 4: {}, 255: {User: user.MaxNumber}},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %+v, %v\nwant %+v", got, err, want)
@@ -62,7 +62,7 @@ func testUsers(t *testing.T, f *fixture) {
 	// Numbers that were given are never taken back.
 	f.change(t, &user.Changes{Numbers: map[int]user.Numbers{3: {User: 2, Forward: 6}, 255: {User: 1}}})
 	got, err = db.Users(f.ctx, user.Query{Numbers: []int{3, 255}})
-	if want := map[int]user.Numbers{3: {User: 2, Forward: 7}, 255: {User: 1 << 62}}; err != nil || !reflect.DeepEqual(got.Numbers, want) {
+	if want := map[int]user.Numbers{3: {User: 2, Forward: 7}, 255: {User: user.MaxNumber}}; err != nil || !reflect.DeepEqual(got.Numbers, want) {
 		t.Errorf("the last numbers are %v, %v, want %v", got.Numbers, err, want)
 	}
 

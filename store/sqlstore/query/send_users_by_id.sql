@@ -1,1 +1,1 @@
-SELECT '', part, number FROM users WHERE part = ? AND number IN ($NAMES)
+SELECT '', part, number FROM users WHERE $USERS

@@ -1,1 +1,1 @@
-SELECT '', part, number, updated, to_part, to_number, profile FROM users WHERE part = ? AND number IN ($NAMES)
+SELECT '', part, number, updated, to_part, to_number, profile FROM users WHERE $USERS

@@ -1,1 +1,1 @@
-DELETE FROM users WHERE part = ? AND number = ?
+DELETE FROM users WHERE $ONE_USER

@@ -1,1 +1,1 @@
-SELECT number, CAST(profile AS BLOB) FROM users WHERE part = ? AND number > ? AND to_number <= 0 ORDER BY number LIMIT ?
+SELECT number, CAST(profile AS BLOB) FROM users WHERE id > ? AND id <= ? AND to_number <= 0 ORDER BY id LIMIT ?

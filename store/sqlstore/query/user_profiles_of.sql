@@ -1,1 +1,1 @@
-SELECT number, profile FROM users WHERE part = ? AND number IN ($NAMES) AND to_number <= 0
+SELECT number, profile FROM users WHERE $USERS AND to_number <= 0

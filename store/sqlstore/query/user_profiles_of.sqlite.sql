@@ -1,1 +1,1 @@
-SELECT number, CAST(profile AS BLOB) FROM users WHERE part = ? AND number IN ($NAMES) AND to_number <= 0
+SELECT number, CAST(profile AS BLOB) FROM users WHERE $USERS AND to_number <= 0

@@ -1,1 +1,1 @@
-SELECT to_number FROM users WHERE part = ? AND number = ? FOR UPDATE
+SELECT to_number FROM users WHERE $ONE_USER FOR UPDATE

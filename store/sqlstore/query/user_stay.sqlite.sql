@@ -1,1 +1,1 @@
-SELECT to_number FROM users WHERE part = ? AND number = ?
+SELECT to_number FROM users WHERE $ONE_USER
