@@ -58,8 +58,8 @@ type sendsFound struct {
 	Next  string      `json:"next,omitempty"`
 }
 
-// sort orders a page by time: ids of messages that journeys make have the time of what
-// they answer to, which others may have as well.
+// sort orders a page of a user's sends by time: they are read by their ids, which have
+// another time in messages that journeys make.
 func (f *sendsFound) sort() {
 	slices.SortStableFunc(f.Sends, func(a, b sendFound) int { return strings.Compare(b.Accepted, a.Accepted) })
 }
@@ -70,7 +70,7 @@ func (q *request) listSends() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, err := parseSendKey(q.query.Get("before"))
+	before, err := parseSendPlace(q.query.Get("before"))
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +87,8 @@ func (q *request) listSends() (any, error) {
 		if !ok {
 			return nil, refusal(sluice.CodeInvalid, "user is %.64q, want a braze_id", name)
 		}
-		read = func(ctx context.Context, before mail.SendKey, limit int) ([]mail.SendRow, error) {
-			return q.Sends.UserSends(ctx, id, before, limit)
+		read = func(ctx context.Context, before mail.SendPlace, limit int) ([]mail.SendRow, error) {
+			return q.Sends.UserSends(ctx, id, before.SendKey, limit)
 		}
 	}
 	if id := q.query.Get("message"); id != "" {
@@ -116,7 +116,7 @@ func (q *request) lookAtSends(read func(ctx context.Context) error) error {
 }
 
 // findSends are the sends before one that are wanted, limit at most, of a bounded number.
-func findSends(ctx context.Context, read func(ctx context.Context, before mail.SendKey, limit int) ([]mail.SendRow, error), before mail.SendKey, limit int, wanted func(*mail.SendRow) bool) (found sendsFound, err error) {
+func findSends(ctx context.Context, read func(ctx context.Context, before mail.SendPlace, limit int) ([]mail.SendRow, error), before mail.SendPlace, limit int, wanted func(*mail.SendRow) bool) (found sendsFound, err error) {
 	found.Sends = []sendFound{}
 	for range sendsPieces {
 		rows, err := read(ctx, before, sendsPiece)
@@ -124,7 +124,7 @@ func findSends(ctx context.Context, read func(ctx context.Context, before mail.S
 			return found, err
 		}
 		for i := range rows {
-			before = rows[i].Key()
+			before = rows[i].Place()
 			if wanted(&rows[i]) {
 				found.Sends = append(found.Sends, foundSend(&rows[i]))
 			}
@@ -141,7 +141,7 @@ func findSends(ctx context.Context, read func(ctx context.Context, before mail.S
 		}
 	}
 	found.sort()
-	found.Next = before.Message + "." + strconv.Itoa(before.Number)
+	found.Next = before.Message + "." + strconv.Itoa(before.Number) + "." + strconv.FormatInt(before.AcceptedMillis, 10)
 	return found, nil
 }
 
@@ -178,15 +178,17 @@ func knownState(state string) error {
 	return refusal(sluice.CodeInvalid, "state is %.32q, want %s", state, strings.Join(names, ", "))
 }
 
-// parseSendKey reads the place in a list that an answer has named; empty: its beginning.
-func parseSendKey(text string) (k mail.SendKey, err error) {
+// parseSendPlace reads the place in a list that an answer has named; empty: its beginning.
+func parseSendPlace(text string) (p mail.SendPlace, err error) {
 	if text == "" {
-		return k, nil
+		return p, nil
 	}
-	message, number, _ := strings.Cut(text, ".")
-	n, err := strconv.Atoi(number)
-	if err != nil || n < 0 || !sluice.ValidMessageID(message) {
-		return k, errAfter(text)
+	message, rest, _ := strings.Cut(text, ".")
+	number, time, _ := strings.Cut(rest, ".")
+	n, badNumber := strconv.Atoi(number)
+	at, badTime := strconv.ParseInt(time, 10, 64)
+	if badNumber != nil || badTime != nil || n < 0 || at < sluice.MinEventTimeMillis || at > sluice.MaxEventTimeMillis || !sluice.ValidMessageID(message) {
+		return p, errAfter(text)
 	}
-	return mail.SendKey{Message: message, Number: n}, nil
+	return mail.SendPlace{AcceptedMillis: at, SendKey: mail.SendKey{Message: message, Number: n}}, nil
 }

@@ -27,7 +27,7 @@ func (s *slowSends) MessageSends(context.Context, string) ([]mail.SendRow, error
 	return []mail.SendRow{mail.NewSendRow(&mail.StoredSend{Send: mail.Send{Message: aMessage, Recipients: 1, Priority: mail.PriorityLow, Class: mail.ClassMarketing}})}, nil
 }
 
-func (s *slowSends) NewestSends(context.Context, mail.SendKey, int) ([]mail.SendRow, error) {
+func (s *slowSends) NewestSends(context.Context, mail.SendPlace, int) ([]mail.SendRow, error) {
 	s.wait()
 	return nil, nil
 }

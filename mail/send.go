@@ -382,8 +382,9 @@ type SendStore interface {
 	// before one; the zero SendKey: from the newest.
 	UserSends(ctx context.Context, user user.ID, before SendKey, limit int) ([]SendRow, error)
 
-	// NewestSends is UserSends of all sends.
-	NewestSends(ctx context.Context, before SendKey, limit int) ([]SendRow, error)
+	// NewestSends lists all sends, those accepted last first, at most limit, of those
+	// before a place; the zero SendPlace: from the newest.
+	NewestSends(ctx context.Context, before SendPlace, limit int) ([]SendRow, error)
 }
 
 // Body is a message's content that does not travel inside its sends.
@@ -404,6 +405,16 @@ type SendKey struct {
 func (k SendKey) Compare(o SendKey) int {
 	return cmp.Or(strings.Compare(k.Message, o.Message), cmp.Compare(k.Number, o.Number))
 }
+
+// SendPlace is where a send stands in the order of acceptance: by time, then by key. Keys
+// alone are no such order: those of journeys' mail begin with the day of a person's entry.
+type SendPlace struct {
+	AcceptedMillis int64
+	SendKey
+}
+
+// Place is where the send stands in the order of acceptance.
+func (r *SendRow) Place() SendPlace { return SendPlace{r.AcceptedMillis, r.Key()} }
 
 // Key names the send.
 func (r *SendRow) Key() SendKey { return SendKey{r.Message, r.Number} }

@@ -115,9 +115,12 @@ func (s *Store) UserSends(ctx context.Context, user user.ID, before mail.SendKey
 }
 
 // NewestSends implements mail.SendStore.
-func (s *Store) NewestSends(ctx context.Context, before mail.SendKey, limit int) ([]mail.SendRow, error) {
-	last := cmp.Or(before.Message, lastKey)
-	list, err := s.sendRows(ctx, "sends_newest", last, last, before.Number, limit)
+func (s *Store) NewestSends(ctx context.Context, before mail.SendPlace, limit int) ([]mail.SendRow, error) {
+	if before == (mail.SendPlace{}) {
+		before = mail.SendPlace{AcceptedMillis: sluice.MaxEventTimeMillis, SendKey: mail.SendKey{Message: lastKey}}
+	}
+	at := s.d.millis(before.AcceptedMillis)
+	list, err := s.sendRows(ctx, "sends_newest", at, at, before.Message, before.Message, before.Number, limit)
 	return list, s.failed(err, "list the newest sends in")
 }
 

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,16 +88,33 @@ func testSendsOfUsers(t *testing.T, f *fixture) {
 	want(t, "of erased users", f.one(t, "SELECT COUNT(*) FROM sends WHERE user_part IS NOT NULL OR user_number IS NOT NULL"), 0)
 }
 
-// newestSends: all sends are listed as those of a user are, page by page.
+// newestSends: all sends are listed by when they were accepted, page by page, whatever their
+// ids say, as those of journeys do.
 func (f *fixture) newestSends(t *testing.T) {
 	t.Helper()
-	newest, err := f.sends(t).NewestSends(f.ctx, mail.SendKey{}, 100)
+	late := sendTo(40, "")
+	late.AcceptedMillis += 3_600_000
+	late.Message = "00" + late.Message[2:] // as of a person who entered years before
+	same := late
+	same.Message = "01" + late.Message[2:] // at the same moment, by a greater id
+	f.record(t, []mail.StoredSend{late, same}, nil, 2)
+	newest, err := f.sends(t).NewestSends(f.ctx, mail.SendPlace{}, 100)
 	must(t, err)
-	rest, err := f.sends(t).NewestSends(f.ctx, mail.SendKey{Message: newest[1].Message, Number: newest[1].Number}, 100)
-	must(t, err)
-	order := func(a, b mail.SendRow) int { return strings.Compare(b.Message, a.Message) }
-	if len(newest) < 5 || !slices.IsSortedFunc(newest, order) || len(rest) != len(newest)-2 || rest[0].Message != newest[2].Message {
-		t.Errorf("the newest of all sends: %d rows, then %d", len(newest), len(rest))
+	order := func(a, b mail.SendRow) int {
+		return cmp.Or(cmp.Compare(b.AcceptedMillis, a.AcceptedMillis), b.Key().Compare(a.Key()))
+	}
+	if len(newest) < 7 || !slices.IsSortedFunc(newest, order) || newest[0].Message != same.Message || newest[1].Message != late.Message {
+		t.Errorf("the newest of all sends: %d rows, the first %s %s, want %s %s", len(newest), newest[0].Message, newest[1].Message, same.Message, late.Message)
+	}
+	for before, i := (mail.SendPlace{}), 0; i <= len(newest); i++ {
+		page, err := f.sends(t).NewestSends(f.ctx, before, 1)
+		must(t, err)
+		if i == len(newest) && len(page) > 0 || i < len(newest) && (len(page) != 1 || page[0].Key() != newest[i].Key()) {
+			t.Fatalf("page %d of the newest sends: %v", i, page)
+		}
+		if len(page) > 0 {
+			before = page[0].Place()
+		}
 	}
 }
 

@@ -1,1 +1,1 @@
-SELECT $COLUMNS FROM sends WHERE message <= ? AND (message < ? OR number < ?) ORDER BY message DESC, number DESC LIMIT ?
+SELECT $COLUMNS FROM sends WHERE accepted <= ? AND (accepted < ? OR message < ? OR (message = ? AND number < ?)) ORDER BY accepted DESC, message DESC, number DESC LIMIT ?
