@@ -9,7 +9,7 @@ import { Empty, Loaded, Panel, PageHead, Select, Table, Text, type Column } from
 interface Line { name: string; sum: number; at: Map<number, number> }
 
 const mostLines = 8;
-const dashes = [[], [6, 4], [2, 3], [10, 3, 2, 3]];
+const dashed = [6, 4]; // of the second half of the lines: so those whose colours an eye may mix up differ too
 
 // Counts by day are of days of UTC, whatever zone the browser is in: they are shown as such.
 const utcDay = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
@@ -24,7 +24,7 @@ function tick(seconds: number, byDay: boolean): string {
   return at.getHours() === 0 && at.getMinutes() === 0 ? dayOf.format(at) : hourOf.format(at);
 }
 
-/** Chart draws lines by uPlot, in the colours of the page; they differ by dashes and weight too. */
+/** Chart draws lines by uPlot, each in a colour of its own. */
 function Chart({ lines, times, byDay }: { lines: Line[]; times: number[]; byDay: boolean }) {
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -43,14 +43,16 @@ function Chart({ lines, times, byDay }: { lines: Line[]; times: number[]; byDay:
         probe.remove();
         return found;
       };
-      const strokes = ["--accent", "--good", "--warn", "--bad"].map(colour);
+      const strokes = Array.from({ length: mostLines }, (_, i) => colour(`--series-${i + 1}`));
+      const isDashed = (line: number) => line >= mostLines / 2;
       const axis: UPlot.Axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
       plot = new UPlot(
         {
           width: at.clientWidth, height: 280, cursor: { y: false },
           ...(byDay && { tzDate: (seconds: number) => UPlot.tzDate(new Date(seconds * 1000), "UTC") }),
           axes: [{ ...axis, values: (_, at) => at.map((seconds) => tick(seconds, byDay)) }, { ...axis, size: 60, values: (_, vs) => vs.map((v) => (Number.isInteger(v) ? count(v) : "")) }],
-          series: [{ label: "Time", value: (_, at) => (at === null ? "–" : byDay ? `${utcDate.format(at * 1000)} (UTC)` : when(new Date(at * 1000).toISOString())) }, ...lines.map((l, i) => ({ label: shortened(l.name), stroke: strokes[i % 4]!, width: 1.5, dash: dashes[Math.floor(i / 4) % 4], points: { show: times.length < 3 } }))],
+          legend: { markers: { dash: (_, series) => (isDashed(series - 1) ? "dashed" : "solid") } },
+          series: [{ label: "Time", value: (_, at) => (at === null ? "–" : byDay ? `${utcDate.format(at * 1000)} (UTC)` : when(new Date(at * 1000).toISOString())) }, ...lines.map((l, i) => ({ label: shortened(l.name), stroke: strokes[i]!, width: 1.5, dash: isDashed(i) ? dashed : [], points: { show: times.length < 3 } }))],
         },
         [times, ...lines.map((l) => times.map((t) => l.at.get(t) ?? 0))],
         at,
