@@ -2,7 +2,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { Link } from "wouter";
 import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
-import { count, share, shareOf, shortened, when, words } from "../format";
+import { count, share, shortened, when, words } from "../format";
 import { Button, Confirm, Empty, Loaded, More, Panel, PageHead, Source, State, Table, Text, type Column } from "../ui";
 
 type Journey = Schema<"Journey">;
@@ -39,8 +39,8 @@ function stepColumns(most: number): Column<Step>[] {
   const num = (header: string, key: keyof Step, hideSmall = false): Column<Step> => ({ header, accessorFn: (s) => s[key], id: String(key), meta: { num: true, hideSmall }, cell: (c) => count(Number(c.row.original[key] ?? 0)) });
   return [
     { header: "Step", accessorKey: "step", enableSorting: false, cell: (c) => <Text of={c.row.original.step} /> },
-    { header: () => <span className="sr">Share of those who entered</span>, id: "bar", enableSorting: false, meta: { hideSmall: true }, cell: (c) => <div className="bar-track" aria-hidden>{c.row.original.entered > 0 && <div className="bar" style={{ width: `${most > 0 ? (c.row.original.entered / most) * 100 : 0}%` }} />}</div> },
-    num("Entered", "entered"), num("Waiting", "waiting"), num("Passed", "passed", true), num("Exited", "exited", true), num("Mails", "sent"),
+    { header: () => `Of ${count(most)}`, id: "bar", enableSorting: false, meta: { hideSmall: true }, cell: (c) => <div className="rowx nowrap"><div className="bar-track" aria-hidden>{c.row.original.entered > 0 && <div className="bar" style={{ width: `${most > 0 ? (c.row.original.entered / most) * 100 : 0}%` }} />}</div><span className="muted">{share(c.row.original.entered, most)}</span></div> },
+    num("Came to it", "entered"), num("Waiting", "waiting"), num("Passed", "passed", true), num("Exited", "exited", true), num("Mails", "sent"),
     { header: "Opened", id: "opened", accessorFn: (s) => s.opened, meta: { num: true, hideSmall: true }, cell: (c) => (c.row.original.sent > 0 ? <>{count(c.row.original.opened)} <span className="muted">{share(c.row.original.opened, c.row.original.sent)}</span></> : "–") },
     { header: "Clicked", id: "clicked", accessorFn: (s) => s.clicked, meta: { num: true, hideSmall: true }, cell: (c) => (c.row.original.sent > 0 ? <>{count(c.row.original.clicked)} <span className="muted">{share(c.row.original.clicked, c.row.original.sent)}</span></> : "–") },
   ];
@@ -70,7 +70,8 @@ export function JourneyPage({ id }: { id: string }) {
           const conversions = Object.entries(j.counts?.conversions ?? {});
           // The first step of the draft may be a new one, through which nobody came.
           const most = Math.max(0, ...steps.map((s) => s.entered));
-          const entered = (j.counts?.control ?? 0) + most;
+          const control = j.counts?.control ?? 0, entered = control + most;
+          const whole = control > 0 ? `the ${count(most)} beside the control group` : "all who entered";
           const goal = goalOf(j) ?? conversions[0]?.[0];
           return (
             <>
@@ -87,12 +88,12 @@ export function JourneyPage({ id }: { id: string }) {
                   </div>
                 ))}
                 <dl className="figures">
-                  <div className="figure"><dt>Entered</dt><dd>{count(entered)}</dd></div>
+                  <div className="figure"><dt>Entered</dt><dd>{count(entered)}{control > 0 && <div className="small muted">{count(control)} of them in the control group, who get no mail</div>}</dd></div>
                   <div className="figure"><dt>Inside</dt><dd>{count(steps.reduce((n, s) => n + s.waiting, 0))}</dd></div>
                   <div className="figure"><dt>Mails</dt><dd>{count(steps.reduce((n, s) => n + s.sent, 0))}</dd></div>
-                  <div className="figure"><dt>Converted</dt><dd>{goal === undefined ? "–" : count(Number(j.counts?.conversions[goal] ?? 0))}<div className="small muted">{shortened(conversions.map(([name, v]) => `${words(name)} ${count(Number(v))}, ${shareOf(Number(v), most, "entered")}`).join("; "))}</div></dd></div>
+                  <div className="figure"><dt>Converted</dt><dd>{goal === undefined ? "–" : count(Number(j.counts?.conversions[goal] ?? 0))}<div className="small muted">{shortened(conversions.map(([name, v]) => `${words(name)} ${count(Number(v))}, ${share(Number(v), most)}`).join("; "))}{most > 0 && conversions.length > 0 && ` of ${whole}`}</div></dd></div>
                 </dl>
-                <Panel title="Steps" action={<span className="small muted">version {j.version || "none published"}; shares of opens and clicks are of mails</span>} pad={false}>
+                <Panel title="Steps" action={<span className="small muted">version {j.version || "none published"}; shares are of {whole}, of opens and clicks of the step’s mails</span>} pad={false}>
                   <Table label="Steps" columns={stepColumns(most)} rows={steps} keyOf={(s) => s.step} empty={<Empty title="Nobody has been in it yet">Figures come when it is published.</Empty>} />
                 </Panel>
                 <Panel title="Document" action={<span className="small muted">the draft: what the next version is made of</span>}><Source of={JSON.stringify(j.document, null, 2)} /></Panel>
