@@ -11,9 +11,13 @@ type Life = Schema<"SendLife">;
 
 const tabs: [string, string][] = [["/messages", "All mail"], ["/doubts", "In doubt"]];
 
+/** stepOf is the step of a journey that has sent a mail; no subject is kept. Empty: no journey has. */
+const stepOf = (s: Found) => [s.journey, s.step, s.variant].filter(Boolean).join(" / ");
+
 const columns: Column<Found>[] = [
   { header: "To", accessorKey: "to", meta: { wide: true }, cell: (c) => <Link href={`/messages/${c.row.original.message}`}><Text of={c.row.original.to} /></Link> },
   { header: "State", accessorKey: "state", cell: (c) => <State of={c.row.original.state} /> },
+  { header: "Journey", id: "journey", accessorFn: stepOf, meta: { hideSmall: true }, cell: (c) => <div className="clip short"><Text of={stepOf(c.row.original)} /></div> },
   { header: "Class", accessorKey: "class", meta: { hideSmall: true } },
   { header: "Tags", accessorKey: "tags", meta: { hideSmall: true }, cell: (c) => <div className="clip short muted"><Text of={c.row.original.tags.replaceAll(",", ", ")} /></div> },
   { header: "Why", id: "why", accessorFn: (s) => (s.reason ? words(s.reason) : s.reply ?? ""), meta: { hideSmall: true }, cell: (c) => <div className="clip muted"><Text of={String(c.getValue())} /></div> },
@@ -160,6 +164,7 @@ export function MessagePage({ id }: { id: string }) {
                     <dt>Priority</dt><dd>{first.priority}</dd>
                     <dt>Tags</dt><dd><Text of={first.tags.replaceAll(",", ", ") || "–"} /></dd>
                     {first.journey && <><dt>Journey</dt><dd><Link href={`/journeys/${first.journey}`}><Text of={first.journey} /></Link></dd></>}
+                    {first.step && <><dt>Step</dt><dd><Text of={[first.step, first.variant].filter(Boolean).join(" / ")} /></dd></>}
                     {first.user_id && <><dt>Person</dt><dd><Link href={`/people?q=${encodeURIComponent(first.user_id)}`}><Text of={first.user_id} /></Link></dd></>}
                     <dt>Accepted</dt><dd>{when(first.accepted)}</dd>
                   </dl>
