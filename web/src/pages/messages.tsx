@@ -16,7 +16,7 @@ const stepOf = (s: Found) => [s.journey, s.step, s.variant].filter(Boolean).join
 
 const columns: Column<Found>[] = [
   { header: "To", accessorKey: "to", meta: { wide: true }, cell: (c) => <Link href={`/messages/${c.row.original.message}`}><Text of={c.row.original.to} /></Link> },
-  { header: "State", accessorKey: "state", cell: (c) => <State of={c.row.original.state} /> },
+  { header: "State", accessorKey: "state", meta: { least: 112 }, cell: (c) => <State of={c.row.original.state} /> },
   { header: "Journey", id: "journey", accessorFn: stepOf, meta: { hideSmall: true }, cell: (c) => <div className="clip short"><Text of={stepOf(c.row.original)} /></div> },
   { header: "Class", accessorKey: "class", meta: { hideSmall: true } },
   { header: "Tags", accessorKey: "tags", meta: { hideSmall: true }, cell: (c) => <div className="clip short muted"><Text of={c.row.original.tags.replaceAll(",", ", ")} /></div> },

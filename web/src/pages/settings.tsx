@@ -225,10 +225,10 @@ function Entry({ e }: { e: Schema<"AuditEntry"> }) {
 }
 
 const auditColumns: Column<Schema<"AuditEntry">>[] = [
-  { header: "When", accessorKey: "time", cell: (c) => <><span className="when muted">{when(c.row.original.time)}</span><div className="only-s small wrap"><Text of={c.row.original.name} /></div></> },
+  { header: "When", accessorKey: "time", cell: (c) => <span className="when muted">{when(c.row.original.time)}</span> },
   { header: "Who", accessorKey: "name", meta: { hideSmall: true }, cell: (c) => <div className="clip short" title={shortened(c.row.original.name)}><Text of={c.row.original.name} /></div> },
   { header: "What", accessorKey: "path", meta: { wide: true }, cell: (c) => <Entry e={c.row.original} /> },
-  { header: "Before and after", accessorKey: "detail", enableSorting: false, meta: { hideSmall: true }, cell: (c) => <Change e={c.row.original} /> },
+  { header: "Before and after", accessorKey: "detail", enableSorting: false, meta: { hideSmall: "detail" }, cell: (c) => <Change e={c.row.original} /> },
   { header: "Answer", accessorKey: "status", meta: { num: true }, cell: (c) => <Answered e={c.row.original} /> },
 ];
 

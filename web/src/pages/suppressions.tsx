@@ -31,7 +31,7 @@ export function Suppressions() {
   const again = () => client.invalidateQueries({ queryKey: ["suppressions"] });
   const columns: Column<Row>[] = [
     { header: "Entry", accessorKey: "entry", meta: { wide: true }, cell: (c) => <Text of={c.row.original.entry} /> },
-    { header: "Reason", accessorKey: "reason", cell: (c) => <Reason of={c.row.original} /> },
+    { header: "Reason", accessorKey: "reason", meta: { least: 132 }, cell: (c) => <Reason of={c.row.original} /> },
     { header: "Holds back", accessorKey: "scope", meta: { hideSmall: true }, cell: (c) => scopeOf(c.row.original) },
     { header: "App", accessorKey: "app_id", meta: { hideSmall: true }, cell: (c) => (c.row.original.app_id ? <Text of={c.row.original.app_id} /> : <span className="muted">all</span>) },
     { header: "From", accessorKey: "source", meta: { hideSmall: true }, cell: (c) => <div className="clip short muted" title={shortened(c.row.original.source)}><Text of={c.row.original.source} /></div> },

@@ -1,7 +1,7 @@
 import { AlertDialog, Dialog as RadixDialog } from "radix-ui";
 import { flexRender, getCoreRowModel, getSortedRowModel, useReactTable, type CellContext, type ColumnDef, type Row, type SortingState } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { Component, memo, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore, type ButtonHTMLAttributes, type CSSProperties, type InputHTMLAttributes, type ReactNode, type RefObject } from "react";
+import { Component, createContext, Fragment, memo, useContext, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore, type ButtonHTMLAttributes, type CSSProperties, type InputHTMLAttributes, type ReactNode, type RefObject } from "react";
 import { Link } from "wouter";
 import { ago, count, mostShown, shortened, visible, when } from "../format";
 
@@ -62,10 +62,20 @@ export function State({ of }: { of: string }) {
   return <Badge tone={toneOf(of)}>{of.replaceAll("_", " ")}</Badge>;
 }
 
+/** InOneLine is whether texts stand in the rows of a long list, where none is broken. */
+const InOneLine = createContext(false);
+
+/** broken lets a text without spaces, such as an address, be broken behind each @ and point. Where that is not enough it is broken anywhere. */
+function broken(text: string): ReactNode {
+  if (text.length > mostShown || !/[@.]./.test(text) || /\s/.test(text)) return text;
+  return text.split(/(?<=[@.])/).map((part, i) => <Fragment key={i}>{i > 0 && <wbr />}{part}</Fragment>);
+}
+
 /** Text is what others have written: it is shown as it is, turns no text around it, and is cut if it is very long, unless it is wanted whole; its title has all. */
 export function Text({ of, whole = false }: { of: string; whole?: boolean }) {
   const short = whole ? visible(of) : shortened(of);
-  return <bdi className="wrap" title={!whole && short.length > mostShown ? visible(of) : undefined}>{short}</bdi>;
+  const inOneLine = useContext(InOneLine);
+  return <bdi className="wrap" title={!whole && short.length > mostShown ? visible(of) : undefined}>{inOneLine ? short : broken(short)}</bdi>;
 }
 
 const agoMillis = 10_000; // after which it is said anew how long ago something was
@@ -200,12 +210,23 @@ export function Tabs({ label, tabs, current }: { label: string; tabs: [string, s
   );
 }
 
-export type Column<T> = ColumnDef<T> & { meta?: { num?: boolean; hideSmall?: boolean; wide?: boolean } };
+/** Column says how a column is shown: hideSmall puts it into a second line of the row on a small screen, or leaves it to what the row opens ("detail"); least is how many pixels it has at least in a long list, for what must not be cut. */
+export type Column<T> = ColumnDef<T> & { meta?: { num?: boolean; hideSmall?: boolean | "detail"; wide?: boolean; least?: number } };
 
 const virtualFrom = 200; // rows
 const virtualHeight = 37; // pixels of a row: --row and its line; in a long list no text is broken
+const secondHeight = 22; // pixels of its second line
 
-const classOf = <T,>(meta: Column<T>["meta"]) => [meta?.num ? "num" : "", meta?.hideSmall ? "hide-s" : "", meta?.wide ? "wide" : ""].join(" ").trim() || undefined;
+const classOf = <T,>(meta: Column<T>["meta"]) => [meta?.num ? "num" : "", meta?.wide ? "wide" : ""].join(" ").trim() || undefined;
+
+const smallScreen = matchMedia("(max-width: 760px)");
+
+function listenForSmall(again: () => void) {
+  smallScreen.addEventListener("change", again);
+  return () => smallScreen.removeEventListener("change", again);
+}
+
+const useSmall = () => useSyncExternalStore(listenForSmall, () => smallScreen.matches);
 
 /** cellOf is what a column shows of a row. The table's own cells would be an object with all of its features and a component each: most of what a row that comes in costs. That component would be another one each time that a page makes its columns, and a dialog in it would be gone with what was written there. */
 function cellOf<T>(column: Column<T>, row: Row<T>): ReactNode {
@@ -215,51 +236,78 @@ function cellOf<T>(column: Column<T>, row: Row<T>): ReactNode {
 
 const nameOf = <T,>(column: Column<T>) => column.id ?? (column as { accessorKey?: string }).accessorKey ?? String(column.header); // as the table names it
 
-/** Line is a row of a table. It is drawn again only if it is another row: so scrolling draws the rows that come in, and no others. */
-const Line = memo(function Line<T>({ row, columns, place, top }: { row: Row<T>; columns: Column<T>[]; place: number; top?: number }) {
-  const long = top !== undefined;
-  return (
-    <tr role={long ? "row" : undefined} aria-rowindex={long ? place + 2 : undefined} style={long ? { top } : undefined}>
-      {columns.map((column) => <td key={nameOf(column)} role={long ? "cell" : undefined} className={classOf(column.meta)}>{cellOf(column, row)}</td>)}
-    </tr>
-  );
-}) as <T>(of: { row: Row<T>; columns: Column<T>[]; place: number; top?: number }) => ReactNode;
+/** secondLine is what a row has in columns that a small screen has no room for: those that say something, each with its head. */
+function secondLine<T>(columns: Column<T>[], row: Row<T>): ReactNode[] {
+  return columns.flatMap((column) => {
+    const told = "accessorKey" in column || "accessorFn" in column ? row.getValue(nameOf(column)) : true;
+    if (typeof column.header !== "string" || told === undefined || told === null || told === "") return [];
+    return [<div key={nameOf(column)}><span className="muted">{column.header}</span> {cellOf(column, row)}</div>];
+  });
+}
 
-/** useWidths are the shares that the columns have which are seen, of the first rows of a long list: as other rows come in, no column moves. */
-function useWidths(table: RefObject<HTMLTableElement | null>, many: boolean): string {
+/** Line is a row of a table. It is drawn again only if it is another row: so scrolling draws the rows that come in, and no others. */
+const Line = memo(function Line<T>({ row, columns, folded, place, top, height }: { row: Row<T>; columns: Column<T>[]; folded: Column<T>[]; place: number; top?: number; height?: number }) {
+  const long = top !== undefined;
+  const cells = columns.map((column) => <td key={nameOf(column)} role={long ? "cell" : undefined} className={classOf(column.meta)}>{cellOf(column, row)}</td>);
+  const second = secondLine(folded, row);
+  const rest = second.length > 0 && <td role={long ? "cell" : undefined} className="second" colSpan={columns.length}><div>{second}</div></td>;
+  if (long) return <tr role="row" aria-rowindex={place + 2} style={{ top, height }}>{cells}{rest}</tr>;
+  return <><tr className={rest ? "first" : undefined}>{cells}</tr>{rest && <tr>{rest}</tr>}</>;
+}) as <T>(of: { row: Row<T>; columns: Column<T>[]; folded: Column<T>[]; place: number; top?: number; height?: number }) => ReactNode;
+
+/** useWidths are the shares that the columns have, of the first rows of a long list: as other rows come in, no column moves. */
+function useWidths<T>(table: RefObject<HTMLTableElement | null>, many: boolean, columns: Column<T>[]): string {
   const [widths, setWidths] = useState("");
   useLayoutEffect(() => {
     if (!many || widths !== "" || !table.current?.tBodies[0]?.rows.length) return; // nothing is drawn yet
-    const seen = [...(table.current.tHead?.rows[0]?.cells ?? [])].map((h) => h.offsetWidth).filter((w) => w > 0);
-    setWidths(seen.map((w) => `minmax(0, ${w}fr)`).join(" "));
+    const seen = [...(table.current.tHead?.rows[0]?.cells ?? [])].map((h) => h.offsetWidth);
+    setWidths(seen.map((w, i) => `minmax(${columns[i]?.meta?.least ?? 0}px, ${w}fr)`).join(" "));
   });
-  useEffect(() => {
-    const small = matchMedia("(max-width: 760px)");
-    const again = () => setWidths("");
-    small.addEventListener("change", again);
-    return () => small.removeEventListener("change", again);
-  }, []);
+  useEffect(() => listenForSmall(() => setWidths("")), []);
   return many ? widths : "";
+}
+
+/** useGoOn has a list that becomes a long one, which scrolls by itself, go on at the row that was reached in the page, and not at its beginning. */
+function useGoOn(table: RefObject<HTMLTableElement | null>, scroller: RefObject<HTMLDivElement | null>, rows: number, long: boolean, height: number) {
+  const before = useRef(0); // rows that stood in the page
+  const reached = useRef(0);
+  // What is drawn is looked at before it is changed.
+  const box = rows > virtualFrom && before.current > 0 ? table.current?.getBoundingClientRect() : undefined;
+  const seen = box && box.top < 0 ? Math.min(1, (innerHeight - box.top) / box.height) * before.current : 0;
+  useLayoutEffect(() => {
+    if (box) reached.current = seen;
+    before.current = rows > virtualFrom ? 0 : rows;
+  });
+  useLayoutEffect(() => {
+    if (!long || !scroller.current || reached.current === 0) return;
+    scroller.current.scrollTop = (reached.current + 2) * height - scroller.current.clientHeight; // two of the rows that have come are seen
+    reached.current = 0;
+  }, [long, scroller, height]);
 }
 
 /** Table sorts by its heads, and draws only what is seen of many rows. Those stand each by itself, so that one that comes in moves no other; roles say what a table says by itself. */
 export function Table<T>({ label, columns, rows, empty, keyOf }: { label: string; columns: Column<T>[]; rows: T[]; empty: ReactNode; keyOf: (row: T) => string }) {
   const [sorting, setSorting] = useState<SortingState>([]);
   const table = useReactTable({ data: rows, columns, state: { sorting }, onSortingChange: setSorting, getCoreRowModel: getCoreRowModel(), getSortedRowModel: getSortedRowModel(), getRowId: keyOf });
+  const small = useSmall();
+  const [shown, folded] = useMemo(() => (small ? [columns.filter((c) => !c.meta?.hideSmall), columns.filter((c) => c.meta?.hideSmall === true)] : [columns, []]), [columns, small]);
   const scroller = useRef<HTMLDivElement>(null);
   const drawn = useRef<HTMLTableElement>(null);
   const all = table.getRowModel().rows;
   const many = all.length > virtualFrom;
-  const virtual = useVirtualizer({ count: many ? all.length : 0, getScrollElement: () => scroller.current, estimateSize: () => virtualHeight, overscan: 3 });
-  const widths = useWidths(drawn, many);
+  const height = folded.length > 0 ? virtualHeight + secondHeight : virtualHeight;
+  const virtual = useVirtualizer({ count: many ? all.length : 0, getScrollElement: () => scroller.current, estimateSize: () => height, overscan: 3 });
+  useEffect(() => { if (many) virtual.measure(); }, [virtual, height]);
+  const widths = useWidths(drawn, many, shown);
   const long = widths !== "";
+  useGoOn(drawn, scroller, all.length, long, height);
   const role = (name: string) => (long ? name : undefined);
   // The head is another one only if the columns or their order are: not at each place of scrolling.
   const head = useMemo(() => (
     <thead role={role("rowgroup")}>
       {table.getHeaderGroups().map((group) => (
         <tr key={group.id} role={role("row")}>
-          {group.headers.map((h) => {
+          {group.headers.filter((h) => shown.some((c) => nameOf(c) === h.column.id)).map((h) => {
             const sorted = h.column.getIsSorted();
             return (
               <th key={h.id} role={role("columnheader")} scope="col" className={classOf(h.column.columnDef.meta)} aria-sort={sorted === "asc" ? "ascending" : sorted === "desc" ? "descending" : undefined}>
@@ -272,18 +320,20 @@ export function Table<T>({ label, columns, rows, empty, keyOf }: { label: string
         </tr>
       ))}
     </thead>
-  ), [table, columns, sorting, long]);
+  ), [table, columns, shown, sorting, long]);
   if (rows.length === 0) return <>{empty}</>;
   return (
     <div className={many ? "table-wrap tall" : "table-wrap"} ref={scroller} tabIndex={0} role="region" aria-label={label}>
-      <table ref={drawn} role={role("table")} aria-rowcount={all.length + 1} className={long ? "rows" : undefined} style={long ? ({ "--columns": widths } as CSSProperties) : undefined}>
-        {head}
-        <tbody role={role("rowgroup")} style={long ? { height: virtual.getTotalSize() } : undefined}>
-          {many
-            ? virtual.getVirtualItems().map(({ index, start }) => <Line key={all[index]!.id} row={all[index]!} columns={columns} place={index} top={long ? start : undefined} />)
-            : all.map((row, i) => <Line key={row.id} row={row} columns={columns} place={i} />)}
-        </tbody>
-      </table>
+      <InOneLine value={long}>
+        <table ref={drawn} role={role("table")} aria-rowcount={all.length + 1} className={long ? "rows" : undefined} style={long ? ({ "--columns": widths } as CSSProperties) : undefined}>
+          {head}
+          <tbody role={role("rowgroup")} style={long ? { height: virtual.getTotalSize() } : undefined}>
+            {many
+              ? virtual.getVirtualItems().map(({ index, start }) => <Line key={all[index]!.id} row={all[index]!} columns={shown} folded={folded} place={index} top={long ? start : undefined} height={long ? height : undefined} />)
+              : all.map((row, i) => <Line key={row.id} row={row} columns={shown} folded={folded} place={i} />)}
+          </tbody>
+        </table>
+      </InOneLine>
     </div>
   );
 }
