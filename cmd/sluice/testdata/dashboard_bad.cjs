@@ -327,6 +327,7 @@ const tryAgain = (at) => at.evaluate(() => [...document.querySelectorAll("button
       await answered.finished();
       await at.getByText("No journeys yet").waitFor();
       await at.getByText(/0 taken in/).waitFor();
+      assert.equal(await at.getByRole("button", { name: "Send a first mail" }).count(), name === "ann@example.com" ? 1 : 0, `${name} and a first mail`);
       if (key + file > 0) await at.getByRole("link", { name: "Make a key" }).waitFor();
       const links = [await at.getByRole("link", { name: "Make a key" }).count(), await at.getByRole("link", { name: "Import a file" }).count()];
       assert.deepEqual(links, [key, file], `${name}, ${counted ? "counts" : "no counts"}`);

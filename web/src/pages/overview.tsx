@@ -58,7 +58,7 @@ function Standing({ o }: { o: Data }) {
       <dl className="facts">
         {parts.map(([name, why]) => <div key={name} style={{ display: "contents" }}><dt>{name}</dt><dd>{why ? <><Badge tone="bad">does not answer</Badge> {visible(why)}</> : <Badge tone="good">answers</Badge>}</dd></div>)}
         <dt>Oldest not stored</dt><dd>{o.lag_seconds > 5 ? <Badge tone="warn">{span(o.lag_seconds)}</Badge> : span(o.lag_seconds)}{o.processes > 1 && <span className="muted"> of what this process stores</span>}</dd>
-        <dt>Waiting mail</dt><dd>{count(o.in_doubt < 0 ? o.in_doubt : waiting)}{o.processes > 1 && <span className="muted"> of all processes</span>}</dd>
+        <dt>Waiting mail</dt><dd>{count(o.in_doubt < 0 ? o.in_doubt : waiting)} <span className="muted">{o.processes > 1 && "of all processes, "}by the ledger; what is in the lanes is counted in Redis, a moment apart</span></dd>
         <dt>Processes</dt><dd>{o.processes}</dd>
         <dt>Items</dt><dd>{count(o.accepted)} taken in, {count(o.stored)} stored <span className="muted">since this process began</span></dd>
         <dt>In doubt</dt><dd>{o.in_doubt > 0 ? <Link href="/doubts">{count(o.in_doubt)} mails need a decision</Link> : count(o.in_doubt)}</dd>
@@ -73,7 +73,7 @@ function Standing({ o }: { o: Data }) {
 type Lane = Data["lanes"][number];
 const laneColumns: Column<Lane>[] = [
   { header: "Lane", accessorKey: "priority", cell: (c) => words(c.row.original.priority) },
-  { header: "Waiting", accessorKey: "waiting", meta: { num: true }, cell: (c) => count(c.row.original.waiting) },
+  { header: "In Redis", accessorKey: "waiting", meta: { num: true }, cell: (c) => count(c.row.original.waiting) },
   { header: "Oldest", accessorKey: "oldest_seconds", meta: { num: true }, cell: (c) => (c.row.original.oldest_seconds > 0 ? span(c.row.original.oldest_seconds) : "–") },
 ];
 
@@ -108,7 +108,8 @@ function Brake({ stopped }: { stopped: boolean }) {
 /** SetUp says what to do first where something was never done. What this process has taken in says nothing of that: it may have begun a minute ago. */
 function SetUp({ o }: { o: Data }) {
   const mayMakeKeys = useMay("accounts:manage"), mayImport = useMay("imports:write"), maySend = useMay("messages:send");
-  const fresh = o.accepted === 0 && o.stored === 0 && o.sends.every((s) => s.count === 0);
+  const neverMailed = o.sends.every((s) => s.count === 0); // of what was removed from the ledger, too
+  const fresh = o.accepted === 0 && o.stored === 0 && neverMailed;
   const journeys = useQuery({ queryKey: ["journeys"], queryFn: () => get("/v1/journeys"), staleTime: 60_000 });
   const counted = useQuery({ queryKey: ["series", "all"], queryFn: () => get("/v1/series", { query: { step: "day" } }), enabled: fresh, staleTime: 60_000 });
   const nothing = fresh && counted.data?.series.length === 0;
@@ -122,7 +123,7 @@ function SetUp({ o }: { o: Data }) {
   return (
     <div className="stack-s">
       {cards.map(([title, text, href, link]) => (
-        <div className="banner" key={title}><div className="grow"><strong className="block">{title}</strong><span className="muted">{text}</span></div>{onlySink && href === "/mailbox" && maySend && <FirstMail />}<Link href={href}>{link}</Link></div>
+        <div className="banner" key={title}><div className="grow"><strong className="block">{title}</strong><span className="muted">{text}</span></div>{onlySink && href === "/mailbox" && maySend && neverMailed && <FirstMail />}<Link href={href}>{link}</Link></div>
       ))}
     </div>
   );
