@@ -2,8 +2,13 @@ package route
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"time"
+
+	"sluice"
+	"sluice/flow"
 )
 
 // keepEvery is how often a process looks whether the database has what is stopped. It
@@ -56,6 +61,18 @@ func (r *Router) Keep(ctx context.Context) error {
 		return err
 	}
 	r.copied, r.copiedAs = names, epoch
+	return nil
+}
+
+// KeepStops is Keep for a command beside which no process need run. Operators stop mail
+// without one, and the database may not have that yet.
+func KeepStops(ctx context.Context, redis *flow.Redis, kept Kept) error {
+	r := &Router{redis: redis, kept: kept}
+	for range 2 { // a Redis that is another one than before first gets what the database has
+		if err := r.Keep(ctx); err != nil && !errors.Is(err, sluice.ErrConflict) {
+			return fmt.Errorf("bring what is stopped into the database: %w", err)
+		}
+	}
 	return nil
 }
 

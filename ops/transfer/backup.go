@@ -17,6 +17,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/mail"
+	"sluice/mail/route"
 	"sluice/store"
 )
 
@@ -24,6 +25,7 @@ import (
 type Database interface {
 	store.Store
 	store.DumpStore
+	mail.StopStore
 	SendTotals(ctx context.Context) ([]mail.SendTotal, error)
 }
 
@@ -110,6 +112,9 @@ func (b *Backup) begin(ctx context.Context) (*Manifest, error) {
 	}
 	if d.ID == 0 || d.ID != id {
 		return nil, fmt.Errorf("back up: redis %s and the database do not belong together, or no program has run on them yet; are --redis and --database right?", b.Redis)
+	}
+	if err := route.KeepStops(ctx, b.Redis, b.Database); err != nil {
+		return nil, fmt.Errorf("back up: %w", err)
 	}
 	return &Manifest{Program: b.Program, Deployment: strconv.FormatUint(id, 16), Partitions: d.Partitions, Began: b.Clock.Now().UTC()}, nil
 }
