@@ -214,6 +214,9 @@ func (c *call) showRestored(done *transfer.Restored, archive *transfer.Archive, 
 	}
 	c.print("  %-17s %15s entries", "logs", grouped(done.Entries))
 	c.print("  %-17s %15s elements held", "lists", grouped(done.Elements))
+	if done.HeldLeftOut > 0 {
+		c.print("LEFT OUT: of lists without a table %s elements that the backup held; the database has stored something since, which cannot be told from them", grouped(done.HeldLeftOut))
+	}
 	c.print("  %-17s %15s wait in the database, %s in the lanes of redis", "sends", grouped(done.SendsWaiting), grouped(done.InLanes))
 	if done.SendsWaiting+done.InLanes > 0 {
 		c.print("before the program sends anything, it compares both: what waits in the database and in no lane is in doubt then; `sluice sending show` says what was found")

@@ -80,6 +80,7 @@ type Restored struct {
 	LeftOut      int64 // events that were too old
 	Entries      int64 // of the logs
 	Elements     int64 // held of lists
+	HeldLeftOut  int64 // the same, that may have been stored since the backup
 	Gaps         []Gap
 	SendsWaiting int64              // in the database
 	InLanes      int64              // sends in Redis
@@ -147,7 +148,7 @@ func (r *Restore) run(ctx context.Context, done *Restored) error {
 		if err := r.putBackLogs(ctx, done); err != nil {
 			return err
 		}
-		if err := r.putBackHeld(ctx, append(slices.Clone(cursors), done.KeptCursors...), done); err != nil {
+		if err := r.putBackHeld(ctx, append(slices.Clone(cursors), done.KeptCursors...), false, done); err != nil {
 			return err
 		}
 	}
@@ -282,18 +283,16 @@ func (r *Restore) runLogs(ctx context.Context, owners []uint64, done *Restored) 
 	if err != nil {
 		return err
 	}
-	if err := r.putBackHeld(ctx, own, done); err != nil {
+	cursors, err := r.logCursors(ctx)
+	if err != nil {
 		return err
 	}
-	var cursors []store.DumpCursor
-	for _, follower := range append(slices.Clone(r.LogFollowers), flow.LostRowsFollower) {
-		at, err := r.Database.Cursors(ctx, follower, allPartitions(r.Archive.Partitions))
-		if err != nil {
-			return err
-		}
-		for p, position := range at {
-			cursors = append(cursors, store.DumpCursor{Follower: follower, Partition: p, Position: position})
-		}
+	moved, err := r.movedSince(cursors)
+	if err != nil {
+		return err
+	}
+	if err := r.putBackHeld(ctx, own, moved, done); err != nil {
+		return err
 	}
 	before := slices.Clone(cursors)
 	after, err := r.adjust(ctx, cursors, done)
