@@ -65,7 +65,7 @@ func TestMoveToAnotherRedis(t *testing.T) {
 		t.Errorf("a restore under a database that has stored nothing since:\n%s", out)
 	}
 	s = serveConfigured(t, dir)
-	await(t, "all is stored", func() bool { return len(ids(t, dir)) >= pushed })
+	await(t, "all is stored", func() bool { return s.metric(t, "sluice_stored_rows_total") >= pushed })
 	if shown := mustRun(t, dir, "sending", "show").stdout; !strings.Contains(shown, "tag spring") {
 		t.Errorf("what was stopped just before is stopped no more: %s", shown)
 	}
