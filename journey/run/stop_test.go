@@ -3,8 +3,11 @@ package run
 import (
 	"context"
 	"maps"
+	"strings"
 	"testing"
 	"time"
+
+	"sluice/journey"
 )
 
 // A process that stops as planned writes where people are: what happened since the last
@@ -52,5 +55,48 @@ func TestAPlannedStopWritesACheckpoint(t *testing.T) {
 	}
 	if got := b.records(j); !maps.Equal(got, want) {
 		t.Errorf("%d people are back, want %d where they were at the stop", len(got), len(want))
+	}
+}
+
+// A stop in the middle of a wave makes no mail more, and takes out all who have not finished,
+// whether they waited for room, for a time, or had not been looked at; and each once.
+func TestStoppedInAWave(t *testing.T) {
+	const people = 5000
+	for _, status := range []string{journey.StatusStopped, journey.StatusArchived} {
+		b := newBed(t, people)
+		j := b.publish(welcome)
+		b.enterAll(people)
+		b.passes(b.open())
+		b.clock.Move(time.Hour)
+		if worked, err := b.open().pass(t.Context()); err != nil || !worked {
+			t.Fatal(worked, err)
+		}
+		made := len(b.read().ids)
+		b.status("welcome", status)
+		for range 2 {
+			b.passes(b.open())
+		}
+		b.clock.Move(2 * time.Hour)
+		b.passes(b.open())
+		states := make(map[journey.State]int64)
+		for _, r := range b.records(j) {
+			states[r.State]++
+		}
+		f := b.read()
+		exited := int64(0)
+		for name, n := range f.counts {
+			if strings.HasSuffix(name, "/exited") {
+				exited += n
+			}
+		}
+		if len(f.ids) != made || made == 0 || made >= people {
+			t.Errorf("%s: %d mails before, %d behind it", status, made, len(f.ids))
+		}
+		if states[journey.StateExited] != exited || states[journey.StateExited]+states[journey.StateFinished] != people || states[journey.StateFinished] == 0 {
+			t.Errorf("%s: people are %v, %d were counted to be taken out", status, states, exited)
+		}
+		if noted, _ := b.inSteps(j); len(noted) != 0 {
+			t.Errorf("%s: %v are noted to be in steps", status, noted)
+		}
 	}
 }
