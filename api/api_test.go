@@ -75,6 +75,10 @@ type program struct {
 	replay  func() error // of a dead letter; nil: it is done
 	domains DomainLooker
 	stopped bool // it has no services
+
+	// accounts is made once: it has megabytes in which failed sign-ins are counted.
+	makeAccounts sync.Once
+	accounts     *account.Service
 }
 
 func (p *program) Ready() error {
@@ -101,6 +105,7 @@ func (p *program) Services() *Services {
 		return NotRunning
 	}
 	accounts, _ := p.keys.(store.AccountStore)
+	p.makeAccounts.Do(func() { p.accounts = account.New(accounts, sluice.SystemClock{}) })
 	dead, _ := p.keys.(DeadLetters)
 	reactions, _ := p.series.(store.ReactionStore)
 	finder, _ := p.keys.(user.Finder)
@@ -112,7 +117,7 @@ func (p *program) Services() *Services {
 		reader.Places = p.journeys.PlacesOf
 	}
 	return &Services{
-		Accounts: account.New(accounts, sluice.SystemClock{}), AccountStore: accounts, DeadLetters: dead, Feed: p.feed,
+		Accounts: p.accounts, AccountStore: accounts, DeadLetters: dead, Feed: p.feed,
 		Replay: func(context.Context, int64) error {
 			if p.replay == nil {
 				return nil
