@@ -20,6 +20,7 @@ type Stats struct {
 	Stored     int64            // rows committed
 	Duplicates int64            // items left out because their id was there already
 	Dead       int64            // dead letters committed
+	Replayed   int64            // dead letters that were replayed here, of before too
 	Conflicts  int64            // transactions refused because a cursor had moved
 	Refused    int64            // transactions the database refused and that were repeated piece by piece
 	Updates    int64            // updates of users committed, those of nobody included

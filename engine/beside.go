@@ -120,7 +120,11 @@ func (e *core) replay(ctx context.Context, id int64) error {
 	for _, l := range e.lists {
 		replayer.Lists[l.Source()] = l
 	}
-	return replayer.Replay(ctx, id)
+	err := replayer.Replay(ctx, id)
+	if err == nil {
+		e.stats.Replayed.Add(1)
+	}
+	return err
 }
 
 // OpenReplayer connects what a replay needs: the logs, and the lists of the

@@ -74,6 +74,7 @@ func (e *core) snapshot() api.Stats {
 		Stored:     e.stats.Stored.Load(),
 		Duplicates: e.stats.Duplicates.Load(),
 		Dead:       e.stats.Dead.Load(),
+		Replayed:   e.stats.Replayed.Load(),
 		Conflicts:  e.stats.Conflicts.Load(),
 		Refused:    e.stats.Refused.Load(),
 		Updates:    e.stats.Updates.Load(),

@@ -22,6 +22,7 @@ type Stats struct {
 	Stored     atomic.Int64 // rows committed
 	Duplicates atomic.Int64 // items left out because their id was there
 	Dead       atomic.Int64 // dead letters committed
+	Replayed   atomic.Int64 // of these, and of those of before: replayed here
 	Conflicts  atomic.Int64 // transactions refused by a cursor
 	Refused    atomic.Int64 // transactions repeated piece by piece
 

@@ -277,7 +277,11 @@ func (d *demo) stored(s api.Stats) int64 {
 	return s.Names[custom] - d.before.Names[custom]
 }
 
-func (d *demo) dead(s api.Stats) int64 { return s.Dead - d.before.Dead }
+// dead is how many events are dead letters since the first push. One that was replayed is
+// in its list again, to be stored or to become a dead letter once more.
+func (d *demo) dead(s api.Stats) int64 {
+	return s.Dead - d.before.Dead - (s.Replayed - d.before.Replayed)
+}
 
 // missing is how many pushed events are neither stored nor dead yet.
 func (d *demo) missing(s api.Stats) int64 { return d.pushed.Load() - d.stored(s) - d.dead(s) }

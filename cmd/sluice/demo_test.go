@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -55,6 +56,7 @@ func TestDemo(t *testing.T) {
 	if got := mustRun(t, dir, "journey", "why", "welcome", "--user", personID(0), "--data", data).stdout; !strings.Contains(got, "the person entered") {
 		t.Errorf("why: %q", got)
 	}
+	replayOne(t, dir, data, &out)
 	signals <- syscall.SIGINT
 	if code := <-done; code != exitOK {
 		t.Fatalf("the demo ended with %d:\n%s", code, out.String())
@@ -76,6 +78,30 @@ func TestDemo(t *testing.T) {
 	}
 	if r := mustRun(t, dir, "dead", "list", "--data", data, "--limit", "1000"); !strings.Contains(r.stdout, "list:"+demoList) {
 		t.Errorf("no dead letters of the demo:\n%s", r.stdout)
+	}
+}
+
+// replayOne replays a dead letter of a demo: one event all the same, dead again or stored.
+func replayOne(t *testing.T, dir, data string, out *buffer) {
+	t.Helper()
+	id := regexp.MustCompile(`"id":(\d+)`).FindStringSubmatch(mustRun(t, dir, "dead", "list", "--data", data, "--limit", "1", "--json").stdout)
+	at, _, _ := strings.Cut(setupLink.FindString(out.String()), "/setup#")
+	key, err := os.ReadFile(filepath.Join(data, "key"))
+	if err != nil || id == nil || at == "" {
+		t.Fatalf("a dead letter to replay: %v %v %q", err, id, at)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at+"/v1/dead/"+id[1]+"/replay", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(key)))
+	res, err := transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= http.StatusBadRequest {
+		t.Fatalf("the replay of dead letter %s: %d", id[1], res.StatusCode)
 	}
 }
 
