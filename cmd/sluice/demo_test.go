@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -56,7 +55,6 @@ func TestDemo(t *testing.T) {
 	if got := mustRun(t, dir, "journey", "why", "welcome", "--user", personID(0), "--data", data).stdout; !strings.Contains(got, "the person entered") {
 		t.Errorf("why: %q", got)
 	}
-	replayOne(t, dir, data, &out)
 	signals <- syscall.SIGINT
 	if code := <-done; code != exitOK {
 		t.Fatalf("the demo ended with %d:\n%s", code, out.String())
@@ -81,27 +79,19 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// replayOne replays a dead letter of a demo: one event all the same, dead again or stored.
-func replayOne(t *testing.T, dir, data string, out *buffer) {
-	t.Helper()
-	id := regexp.MustCompile(`"id":(\d+)`).FindStringSubmatch(mustRun(t, dir, "dead", "list", "--data", data, "--limit", "1", "--json").stdout)
-	at, _, _ := strings.Cut(setupLink.FindString(out.String()), "/setup#")
-	key, err := os.ReadFile(filepath.Join(data, "key"))
-	if err != nil || id == nil || at == "" {
-		t.Fatalf("a dead letter to replay: %v %v %q", err, id, at)
-	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at+"/v1/dead/"+id[1]+"/replay", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(key)))
-	res, err := transport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode >= http.StatusBadRequest {
-		t.Fatalf("the replay of dead letter %s: %d", id[1], res.StatusCode)
+// A dead letter that is replayed is one event all the same, while it waits, when it is stored
+// and when it is dead again.
+func TestDemoCountsAReplayOnce(t *testing.T) {
+	t.Parallel()
+	d := &demo{before: api.Stats{Dead: 7, Replayed: 2, Names: map[string]int64{"custom": 100}}}
+	d.pushed.Store(5)
+	for _, tt := range []struct{ stored, dead, replayed, missing int64 }{
+		{3, 2, 0, 0}, {3, 2, 1, 1}, {4, 2, 1, 0}, {3, 3, 1, 0},
+	} {
+		s := api.Stats{Dead: 7 + tt.dead, Replayed: 2 + tt.replayed, Names: map[string]int64{"custom": 100 + tt.stored}}
+		if got := d.missing(s); got != tt.missing {
+			t.Errorf("stored %d, dead %d, replayed %d: %d are missing, want %d", tt.stored, tt.dead, tt.replayed, got, tt.missing)
+		}
 	}
 }
 
