@@ -135,6 +135,7 @@ async function unreached(browser, page, path, width, tries = 3) {
     await accessible(page, "what is stopped");
     await row.getByRole("button", { name: "Resume" }).click();
     await page.getByRole("alertdialog").getByRole("button", { name: "Resume" }).click();
+    await page.getByRole("alertdialog").waitFor({ state: "detached" }); // until then nothing else has a role
     await page.getByRole("region", { name: "Stopped mail" }).waitFor({ state: "detached" });
     assert.deepEqual((await ask(page, "GET", "/v1/sending")).body.stopped, []);
   });
