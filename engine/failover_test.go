@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -22,20 +23,23 @@ const notSentWithin = time.Second
 // under its id.
 type load struct {
 	engine *engine.Engine
+	rest   time.Duration // of a worker, behind each event
 	stop   context.CancelFunc
 	all    sync.WaitGroup
 
 	mu       sync.Mutex
 	accepted []time.Time // of each event, when
 	kills    []time.Time
+	longest  time.Duration // of a request since watch, whatever its answer
+	refused  int           // requests since watch that were not answered 202
 }
 
 const loadWorkers = 4
 
-func startLoad(t *testing.T, e *engine.Engine) *load {
+func startLoad(t *testing.T, e *engine.Engine, rest time.Duration) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &load{engine: e, stop: cancel}
+	l := &load{engine: e, rest: rest, stop: cancel}
 	t.Cleanup(func() { cancel(); l.all.Wait() })
 	for worker := range loadWorkers {
 		l.all.Go(func() {
@@ -43,6 +47,9 @@ func startLoad(t *testing.T, e *engine.Engine) *load {
 				body := fmt.Appendf(nil, `{"event": "seen", "event_id": "e-%d-%d", "user_id": "u-%d", "time": %d}`, worker, n, n%97, time.Now().Unix())
 				for !l.post(body) {
 					<-time.After(20 * time.Millisecond)
+				}
+				if rest > 0 {
+					<-time.After(rest)
 				}
 			}
 		})
@@ -58,18 +65,33 @@ func (l *load) post(body []byte) bool {
 		return false
 	}
 	req.Header.Set("Authorization", "Bearer "+rootKey)
+	began := time.Now()
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return false
-	}
-	_ = res.Body.Close()
-	if res.StatusCode != http.StatusAccepted {
-		return false
+	if err == nil {
+		_ = res.Body.Close()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.longest = max(l.longest, time.Since(began))
+	if err != nil || res.StatusCode != http.StatusAccepted {
+		l.refused++
+		return false
+	}
 	l.accepted = append(l.accepted, time.Now())
 	return true
+}
+
+// watch forgets how long requests took. The function that it returns says how long
+// they have taken since, and how many were refused.
+func (l *load) watch() func() (longest time.Duration, refused int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.longest, l.refused = 0, 0
+	return func() (time.Duration, int) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.longest, l.refused
+	}
 }
 
 // count is how many events were accepted so far.
@@ -89,6 +111,7 @@ func (l *load) strike(t *testing.T, what string, fault func(), over func() bool)
 	l.mu.Lock()
 	l.kills = append(l.kills, began)
 	l.mu.Unlock()
+	taken := l.watch()
 	fault()
 	await(t, what+" is over", over)
 	took := time.Since(began)
@@ -103,6 +126,7 @@ func (l *load) strike(t *testing.T, what string, fault func(), over func() bool)
 	ready := time.Since(began)
 	from = l.count()
 	await(t, "events are accepted after "+what, func() bool { return l.count() > from+50 })
+	request, refused := taken()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	longest, last := time.Duration(0), began
@@ -111,9 +135,11 @@ func (l *load) strike(t *testing.T, what string, fault func(), over func() bool)
 			longest, last = max(longest, at.Sub(last)), at
 		}
 	}
-	round := func(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
-	t.Logf("%s: over after %s, ready after %s, no event accepted for %s at most; last reason why it was not: %v", what, round(took), round(ready), round(longest), reason)
+	t.Logf("%s: over after %s, ready after %s, no event accepted for %s at most, longest request %s, %d refused; last reason why it was not ready: %v",
+		what, round(took), round(ready), round(longest), round(request), refused, reason)
 }
+
+func round(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
 
 // check ends the load and compares what was accepted with what was counted.
 func (l *load) check(t *testing.T, partitions int) {
@@ -144,7 +170,10 @@ func (l *load) check(t *testing.T, partitions int) {
 	}
 }
 
-// TestClusterOfSix has masters killed and a slot moved while events are handed in. At
+// reshardedSlots is how many slots TestClusterOfSix moves, a tenth of all.
+const reshardedSlots = 1600
+
+// TestClusterOfSix has masters killed and slots moved while events are handed in. At
 // the end each is counted once.
 func TestClusterOfSix(t *testing.T) {
 	c, err := servers.StartRedisCluster(t.Context(), servers.ClusterOptions{Dir: filepath.Join(t.TempDir(), "cluster"), Masters: 3, Replicas: 1})
@@ -154,7 +183,7 @@ func TestClusterOfSix(t *testing.T) {
 	t.Cleanup(func() { _ = c.Close() })
 	const partitions = 4
 	e := open(t, c.URL()+","+c.Nodes[4].Addr(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), partitions)
-	l := startLoad(t, e)
+	l := startLoad(t, e, 0)
 	members, err := c.SlotOf("{members}")
 	if err != nil {
 		t.Fatal(err)
@@ -174,12 +203,12 @@ func TestClusterOfSix(t *testing.T) {
 	kill("the master of a partition is killed", first)
 	from := c.MasterOf(first)
 	to := c.MasterOf((first + servers.ClusterSlots/2) % servers.ClusterSlots)
-	l.strike(t, "a slot with a partition moves", func() {
-		if err := c.BeginMove(first, from, to); err != nil {
-			t.Error(err)
-		}
-		if err := c.EndMove(first, from, to); err != nil {
-			t.Error(err)
+	l.strike(t, fmt.Sprintf("%d slots move, one with a partition", reshardedSlots), func() {
+		for slot := first - reshardedSlots/2; slot < first+reshardedSlots/2; slot++ {
+			if err := errors.Join(c.BeginMove(slot, from, to), c.EndMove(slot, from, to)); err != nil {
+				t.Errorf("move slot %d: %v", slot, err)
+				return
+			}
 		}
 	}, func() bool { return c.MasterOf(first) == to })
 	l.check(t, partitions)
@@ -196,7 +225,7 @@ func TestSentinelFailover(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	const partitions = 4
 	e := open(t, s.URL(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), partitions)
-	l := startLoad(t, e)
+	l := startLoad(t, e, 0)
 	l.strike(t, "the master is killed", func() { _ = s.Servers[0].Kill() }, func() bool { return s.Master() != nil })
 	l.check(t, partitions)
 }

@@ -27,6 +27,10 @@ const (
 	// redisDialWithin bounds one question to a node.
 	redisDialWithin = 2 * time.Second
 
+	// moveWithin bounds each step of the move of a slot, as redis-cli does. A replica of
+	// the target answers when it has the keys as well.
+	moveWithin = 60 * time.Second
+
 	// ClusterSlots is the number of hash slots of a Redis Cluster.
 	ClusterSlots = 16384
 )
@@ -285,7 +289,8 @@ func (c *RedisCluster) EndMove(slot int, from, to *Redis) error {
 		}
 	}
 	for _, node := range append([]*Redis{to, from}, c.Nodes...) {
-		if _, err := say(node, fmt.Sprintf("CLUSTER SETSLOT %d NODE %s", slot, id[0])); err != nil && !strings.Contains(err.Error(), "only with masters") {
+		command := fmt.Sprintf("CLUSTER SETSLOT %d NODE %s", slot, id[0])
+		if _, err := inquireWithin("unix", node.Socket(), command, moveWithin); err != nil && !strings.Contains(err.Error(), "only with masters") {
 			return err
 		}
 	}
@@ -304,7 +309,8 @@ func (c *RedisCluster) DropSlot(slot int) error {
 
 func moveKeys(from, to *Redis, keys []string) error {
 	for _, key := range keys {
-		if _, err := say(from, fmt.Sprintf("MIGRATE 127.0.0.1 %d %q 0 5000", to.port, key)); err != nil {
+		command := fmt.Sprintf("MIGRATE 127.0.0.1 %d %q 0 %d", to.port, key, moveWithin.Milliseconds())
+		if _, err := inquireWithin("unix", from.Socket(), command, moveWithin); err != nil {
 			return err
 		}
 	}
@@ -369,12 +375,16 @@ func (c *RedisCluster) Close() error {
 func say(r *Redis, command string) ([]string, error) { return inquire("unix", r.Socket(), command) }
 
 func inquire(network, address, command string) ([]string, error) {
+	return inquireWithin(network, address, command, redisDialWithin)
+}
+
+func inquireWithin(network, address, command string, within time.Duration) ([]string, error) {
 	conn, err := net.DialTimeout(network, address, redisDialWithin)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(redisDialWithin)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(within)); err != nil {
 		return nil, err
 	}
 	if _, err := io.WriteString(conn, command+"\r\n"); err != nil {
