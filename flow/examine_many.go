@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -145,9 +146,13 @@ func replicas(ctx context.Context, e *doctor.Examination, r *Redis, info map[str
 	have := number(info["connected_slaves"])
 	text, err := r.configured(ctx, "min-replicas-to-write")
 	least := number(text)
+	syncing := unsynced(info)
 	switch {
 	case err != nil:
 		e.Unknown(err, doctor.CheckRedisFailover)
+	case len(syncing) > 0:
+		e.Warn(doctor.CheckRedisFailover, "wait until they have it; if it stays, see their logs",
+			"%s cannot take its place: they have not received yet what it has", strings.Join(syncing, ", "))
 	case least > 0 && have <= least:
 		e.Warn(doctor.CheckRedisFailover, fmt.Sprintf("give it %d replicas, or set min-replicas-to-write lower", least+1),
 			"min-replicas-to-write is %d, and it has %d replicas: after a failover the new master has one less, and refuses all writes", least, have)
@@ -161,6 +166,19 @@ func replicas(ctx context.Context, e *doctor.Examination, r *Redis, info map[str
 	default:
 		e.Fine(doctor.CheckRedisFailover, "replicas: %d, min-replicas-to-write: %d", have, least)
 	}
+}
+
+// unsynced are the replicas that have not received what their master has. A master counts
+// them among its replicas as soon as they have asked for it, which may be seconds before
+// (repl-diskless-sync-delay), and meanwhile nothing takes its place.
+func unsynced(info map[string]string) (addresses []string) {
+	for name, line := range info {
+		if fields := pairsOf(line); strings.HasPrefix(name, "slave") && fields["state"] != "" && fields["state"] != "online" {
+			addresses = append(addresses, net.JoinHostPort(fields["ip"], fields["port"]))
+		}
+	}
+	slices.Sort(addresses)
+	return addresses
 }
 
 // failover looks at what would take a server's place: its replicas, and the
@@ -213,13 +231,19 @@ func (x *Examiner) failover(ctx context.Context, e *doctor.Examination, option r
 func watchedMaster(info map[string]string, set string) map[string]string {
 	fields := make(map[string]string)
 	for name, line := range info {
-		if !strings.HasPrefix(name, "master") || !strings.HasPrefix(line, "name="+set+",") {
-			continue
+		if strings.HasPrefix(name, "master") && strings.HasPrefix(line, "name="+set+",") {
+			maps.Copy(fields, pairsOf(line))
 		}
-		for word := range strings.SplitSeq(line, ",") {
-			k, v, _ := strings.Cut(word, "=")
-			fields[k] = v
-		}
+	}
+	return fields
+}
+
+// pairsOf reads a value of INFO that has several: "ip=10.0.0.1,port=6379".
+func pairsOf(line string) map[string]string {
+	fields := make(map[string]string)
+	for word := range strings.SplitSeq(line, ",") {
+		k, v, _ := strings.Cut(word, "=")
+		fields[k] = v
 	}
 	return fields
 }

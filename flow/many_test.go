@@ -88,6 +88,39 @@ func TestDialOfWrongServers(t *testing.T) {
 	promoted(t, s)
 }
 
+// A replica that has asked for what its master has, and has not received it yet, cannot
+// take its place: doctor says so until it has.
+func TestExamineOfAReplicaThatIsNotThereYet(t *testing.T) {
+	t.Parallel()
+	master, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), Listen: "tcp", Extra: []string{"--repl-diskless-sync-delay", "3600"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = master.Kill() })
+	_, port, err := net.SplitHostPort(master.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), Listen: "tcp", Extra: []string{"--replicaof", "127.0.0.1 " + port}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = replica.Kill() })
+	r, err := Dial(t.Context(), master.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	found := func() doctor.Severity {
+		return severities(t, &Examiner{URL: master.URL(), Main: true})[doctor.CheckRedisFailover]
+	}
+	eventually(t, "doctor warns of the replica", func() bool { return found() == doctor.SeverityWarning })
+	if err := r.Do(t.Context(), "set the delay", r.B().ConfigSet().ParameterValue().ParameterValue("repl-diskless-sync-delay", "0").Build()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "doctor finds nothing", func() bool { return found() == doctor.SeverityOK })
+}
+
 // promoted kills the master: the client goes on with the one that is promoted.
 func promoted(t *testing.T, s *servers.Sentinels) {
 	t.Helper()
