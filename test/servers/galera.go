@@ -42,6 +42,7 @@ const (
 type Galera struct {
 	Nodes []*MariaDB
 	group []string // their addresses among each other
+	file  func(node int, group []string) (path string)
 }
 
 // StartGalera starts a cluster and returns when every node serves. Close kills all
@@ -60,6 +61,30 @@ func StartGalera(ctx context.Context, dir string, nodes int) (*Galera, error) {
 	return g, nil
 }
 
+// StartGaleraByFile is StartGalera with an operator's file for each node, which file
+// writes for the addresses that the nodes have among each other. Arguments are the ports
+// alone that would be the same for all nodes of a machine, and what galera_new_cluster
+// gives to the first.
+func StartGaleraByFile(ctx context.Context, dir string, nodes int, file func(node int, group []string) (path string)) (*Galera, error) {
+	g := &Galera{file: file}
+	if err := g.start(ctx, dir, nodes); err != nil {
+		return nil, errors.Join(fmt.Errorf("start galera in %s: %w", dir, err), g.Close())
+	}
+	return g, nil
+}
+
+// startNode starts a node; the first one of a new cluster joins nobody.
+func (g *Galera) startNode(ctx context.Context, dir string, i int, first bool) (*MariaDB, error) {
+	opt := MariaDBOptions{Dir: filepath.Join(dir, "node"+strconv.Itoa(i)), Extra: galeraArguments(g.group, i, first)}
+	if g.file != nil {
+		opt.File, opt.Extra = g.file(i, g.group), galeraPorts(g.group[i])
+		if first {
+			opt.Extra = append(opt.Extra, "--wsrep-new-cluster")
+		}
+	}
+	return StartMariaDB(ctx, opt)
+}
+
 func (g *Galera) start(ctx context.Context, dir string, nodes int) error {
 	group := make([]string, nodes)
 	for i := range group {
@@ -71,7 +96,7 @@ func (g *Galera) start(ctx context.Context, dir string, nodes int) error {
 	}
 	g.group = group
 	first := filepath.Join(dir, "node0")
-	m, err := StartMariaDB(ctx, MariaDBOptions{Dir: first, Extra: galeraArguments(group, 0, true)})
+	m, err := g.startNode(ctx, dir, 0, true)
 	if err != nil {
 		return err
 	}
@@ -84,7 +109,7 @@ func (g *Galera) start(ctx context.Context, dir string, nodes int) error {
 		}
 	}
 	for i := range nodes {
-		m, err := StartMariaDB(ctx, MariaDBOptions{Dir: filepath.Join(dir, "node"+strconv.Itoa(i)), Extra: galeraArguments(group, i, i == 0)})
+		m, err := g.startNode(ctx, dir, i, i == 0)
 		if err != nil {
 			return err
 		}
@@ -102,13 +127,18 @@ func galeraArguments(group []string, i int, first bool) []string {
 	if first {
 		address = "gcomm://"
 	}
+	return append(galeraPorts(group[i], "gcache.size=64M", "evs.keepalive_period=PT0.5S", "evs.suspect_timeout=PT2S", "evs.inactive_timeout=PT4S"),
+		"--wsrep-on=ON", "--wsrep-provider="+galeraProvider, "--wsrep-cluster-name=test", "--wsrep-cluster-address="+address,
+		"--wsrep-node-address=127.0.0.1", "--wsrep-sst-method=rsync", "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--innodb-flush-log-at-trx-commit=2")
+}
+
+// galeraPorts are the arguments by which several nodes run on one machine, with further
+// options of the provider.
+func galeraPorts(address string, options ...string) []string {
 	ist, _ := freePort() // 0 is a failure that the server reports
 	sst, _ := freePort() // else it is 4444 for all clusters of the machine
-	return []string{
-		"--wsrep-on=ON", "--wsrep-provider=" + galeraProvider, "--wsrep-cluster-name=test", "--wsrep-cluster-address=" + address,
-		"--wsrep-node-address=127.0.0.1", "--wsrep-sst-method=rsync", fmt.Sprintf("--wsrep-sst-receive-address=127.0.0.1:%d", sst), "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--innodb-flush-log-at-trx-commit=2",
-		fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;ist.recv_addr=127.0.0.1:%d;gcache.size=64M;evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT2S;evs.inactive_timeout=PT4S", group[i], ist),
-	}
+	options = append([]string{"gmcast.listen_addr=tcp://" + address, fmt.Sprintf("ist.recv_addr=127.0.0.1:%d", ist)}, options...)
+	return []string{fmt.Sprintf("--wsrep-sst-receive-address=127.0.0.1:%d", sst), "--wsrep-provider-options=" + strings.Join(options, ";")}
 }
 
 // Rejoin starts a node again that was killed or stopped, and returns when it serves and has

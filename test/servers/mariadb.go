@@ -49,6 +49,10 @@ type MariaDBOptions struct {
 	// Port on 127.0.0.1; 0 takes a free one.
 	Port int
 
+	// File is an operator's configuration file outside Dir, which is read before the
+	// arguments; empty: none. What the arguments say of places, address and text wins.
+	File string
+
 	// Extra are further arguments, such as "--innodb-buffer-pool-size=1G".
 	// They come last, and so win.
 	Extra []string
@@ -202,12 +206,16 @@ func (m *MariaDB) clear() error {
 	return f.Close()
 }
 
-// arguments are the whole configuration: MariaDB reads no file. Character set,
+// arguments are the whole configuration: MariaDB reads no file but File. Character set,
 // collation and bind address are those of Debian's packaged configuration, so
 // that a test meets what an operator has.
 func (m *MariaDB) arguments() []string {
+	file := "--no-defaults"
+	if m.opt.File != "" {
+		file = "--defaults-file=" + m.opt.File
+	}
 	args := []string{
-		"--no-defaults",
+		file,
 		"--datadir=" + m.Dir(),
 		"--socket=" + m.socket,
 		"--pid-file=" + filepath.Join(m.Dir(), "mariadb.pid"),
