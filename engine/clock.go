@@ -8,19 +8,22 @@ import (
 	"sluice/lib/faults"
 )
 
-// MachineClock is the machine's clock, or one that a test has set wrong.
+// MachineClock is the machine's clock, or one that a test sets wrong.
 func MachineClock() sluice.Clock {
-	if by := faults.Ahead("clock"); by != 0 {
-		return wrongClock(by)
+	if faults.SetsClock(clockFault) {
+		return wrongClock{}
 	}
 	return sluice.SystemClock{}
 }
 
-// wrongClock is ahead of the machine's clock by so much.
-type wrongClock time.Duration
+// clockFault is the failpoint that says by how much the clock is wrong.
+const clockFault = "clock"
+
+// wrongClock is ahead of the machine's clock, now by so much, and later by another time.
+type wrongClock struct{}
 
 // Now is without a monotonic reading, which would be wrong as well.
-func (c wrongClock) Now() time.Time { return time.Now().Add(time.Duration(c)).Round(0) }
+func (wrongClock) Now() time.Time { return time.Now().Add(faults.Ahead(clockFault)).Round(0) }
 
 // clockApart returns what is wrong with the process's clock or Redis's, nil if they
 // agree well enough for mail to be released and to expire.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,6 +26,8 @@ import (
 //	error         Hit returns ErrInjected
 //	pause:FILE    Hit makes FILE.reached and returns once FILE exists
 //	ahead:TIME    Hit does nothing, and Ahead returns TIME, such as 168h or -1h
+//	steps:FILE    Hit does nothing, and Ahead returns the time that FILE has now,
+//	              0 until there is one: so a clock steps while a program runs
 //
 // A value that cannot be read ends the program at once with status 2: a test
 // without its fault would pass for the wrong reason.
@@ -34,7 +37,7 @@ const (
 	// pauseWithin bounds a pause; after it Hit returns an error.
 	pauseWithin = 10 * time.Minute
 
-	// pausePoll is how often a pause looks for its file.
+	// pausePoll is how often a pause, or a clock that steps, looks for its file.
 	pausePoll = 5 * time.Millisecond
 
 	// exitBadFailpoint is the status of a program whose EnvFailpoint is wrong.
@@ -47,10 +50,14 @@ var ErrInjected = errors.New("injected failure")
 // point is one armed failpoint.
 type point struct {
 	action string
-	file   string        // of pause
+	file   string        // of pause and steps
 	ahead  time.Duration // of ahead
 	count  int64
 	hits   atomic.Int64
+
+	mu      sync.Mutex // of what steps has read
+	looked  time.Time
+	stepped time.Duration
 }
 
 // armed holds the failpoints by name. It is nil while there are none, so that
@@ -80,7 +87,7 @@ func Hit(name string) error {
 		return nil
 	}
 	p := (*points)[name]
-	if p == nil || p.ahead != 0 || p.hits.Add(1) != p.count {
+	if p == nil || p.setsClock() || p.hits.Add(1) != p.count {
 		return nil
 	}
 	return p.act(name)
@@ -90,10 +97,38 @@ func Hit(name string) error {
 // failpoint of that name, less than 0 for a clock that is behind, 0 if there is
 // none.
 func Ahead(name string) time.Duration {
-	if points := armed.Load(); points != nil && (*points)[name] != nil {
-		return (*points)[name].ahead
+	points := armed.Load()
+	if points == nil || (*points)[name] == nil {
+		return 0
 	}
-	return 0
+	if p := (*points)[name]; p.action == "steps" {
+		return p.step()
+	}
+	return (*points)[name].ahead
+}
+
+// SetsClock reports whether a failpoint of that name may ever have a clock wrong.
+func SetsClock(name string) bool {
+	points := armed.Load()
+	return points != nil && (*points)[name] != nil && (*points)[name].setsClock()
+}
+
+func (p *point) setsClock() bool { return p.action == "ahead" || p.action == "steps" }
+
+// step is the time that the file has. A clock is asked often: the file is read every few
+// milliseconds. A file that is not there yet, or is being written, changes nothing.
+func (p *point) step() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); p.looked.IsZero() || now.Sub(p.looked) >= pausePoll {
+		p.looked = now
+		if text, err := os.ReadFile(p.file); err == nil {
+			if by, err := time.ParseDuration(string(text)); err == nil {
+				p.stepped = by
+			}
+		}
+	}
+	return p.stepped
 }
 
 // Arm arms the failpoints of a spec, in the form of EnvFailpoint, in place of
@@ -165,9 +200,9 @@ func parse(spec string) (map[string]*point, error) {
 		}
 		p.action, p.file, _ = strings.Cut(rest, ":")
 		switch {
-		case p.action == "pause" && p.file == "":
-			return nil, fmt.Errorf("parse failpoint %q: want pause:FILE", one)
-		case p.action == "pause":
+		case (p.action == "pause" || p.action == "steps") && p.file == "":
+			return nil, fmt.Errorf("parse failpoint %q: want %s:FILE", one, p.action)
+		case p.action == "pause", p.action == "steps":
 		case p.action == "ahead":
 			by, err := time.ParseDuration(p.file)
 			if err != nil || by == 0 {
@@ -175,7 +210,7 @@ func parse(spec string) (map[string]*point, error) {
 			}
 			p.ahead = by
 		case p.file != "" || (p.action != "kill" && p.action != "stop" && p.action != "error"):
-			return nil, fmt.Errorf("parse failpoint %q: action %q: want kill, stop, error, pause:FILE or ahead:TIME", one, rest)
+			return nil, fmt.Errorf("parse failpoint %q: action %q: want kill, stop, error, pause:FILE, ahead:TIME or steps:FILE", one, rest)
 		}
 		if points[name] != nil {
 			return nil, fmt.Errorf("parse failpoint %q: the name is there twice", one)

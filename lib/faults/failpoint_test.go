@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -114,7 +115,7 @@ func TestFailpointPause(t *testing.T) {
 }
 
 func TestUnreadableFailpointEndsTheProgram(t *testing.T) {
-	for _, spec := range []string{"x", "=kill", "x=explode", "x=kill,0", "x=kill,two", "x=pause", "x=kill:y", "x=ahead", "x=ahead:0s", "x=ahead:week", "x=kill;x=stop", "x=kill;"} {
+	for _, spec := range []string{"x", "=kill", "x=explode", "x=kill,0", "x=kill,two", "x=pause", "x=steps", "x=kill:y", "x=ahead", "x=ahead:0s", "x=ahead:week", "x=kill;x=stop", "x=kill;"} {
 		var stderr bytes.Buffer
 		cmd := victim(t, spec)
 		cmd.Stderr = &stderr
@@ -140,6 +141,30 @@ func TestClockSetWrong(t *testing.T) {
 	disarm()
 	if by := Ahead("clock"); by != 0 {
 		t.Errorf("disarmed, ahead by %s", by)
+	}
+}
+
+// A clock steps while the program runs, as often as the file is written.
+func TestClockSteps(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ahead")
+	disarm, err := Arm("clock=steps:" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disarm()
+	if by, err := Ahead("clock"), Hit("clock"); by != 0 || err != nil || !SetsClock("clock") || SetsClock("other") {
+		t.Errorf("without a file it is ahead by %s, a hit: %v, it sets a clock: %v, another: %v", by, err, SetsClock("clock"), SetsClock("other"))
+	}
+	for _, want := range []time.Duration{5 * time.Minute, -5 * time.Minute, 0} {
+		if err := os.WriteFile(file, []byte(want.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for Ahead("clock") != want {
+			if t.Context().Err() != nil {
+				t.Fatal("the test has ended")
+			}
+			runtime.Gosched()
+		}
 	}
 }
 
