@@ -38,8 +38,7 @@ const (
 // which people are due. Before that, and after the database has gone, they do something that
 // decides which mail they get. It is accepted, and stored when they are late.
 func strikeJourneyAccepted(r *round) {
-	r.postYAML("/v1/journeys", acceptedJourney)
-	r.ask(r.peers[0], "/v1/journeys/accepted/publish", "", http.StatusOK)
+	r.publishJourney(r.peers[0], "accepted", acceptedJourney)
 	names := make([]string, acceptedPeople)
 	var people []string
 	for n := range names {
@@ -143,18 +142,7 @@ func (r *round) awaitDues(names []string) map[string]time.Time {
 // the person was due, once at the receiver. Who did something later may have either.
 func (r *round) checkAccepted(names []string, dues, told map[string]time.Time) {
 	r.t.Helper()
-	client := &http.Client{Timeout: 10 * time.Second}
-	defer client.CloseIdleConnections()
-	last := ""
-	r.awaitOr("all who were due are through", func() bool {
-		for _, name := range names {
-			if last = r.insideOf(client, name, "accepted", true); last != "" {
-				last = name + ": " + last
-				return false
-			}
-		}
-		return true
-	}, func() string { return last + strings.Join(r.saidOfJourneys(), "\n") })
+	r.awaitThrough(names, "accepted", true)
 	r.drained()
 	taken := r.relay.Counts()
 	for n, name := range names {

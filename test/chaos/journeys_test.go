@@ -98,22 +98,22 @@ func (r *round) prepareJourneys() {
 	}
 	for _, text := range all {
 		id, _, _ := strings.Cut(strings.TrimPrefix(text, "\nid: "), "\n")
-		r.postYAML("/v1/journeys", text)
+		r.sendYAML(r.peers[0], http.MethodPost, "/v1/journeys", text, http.StatusCreated)
 		r.ask(r.peers[0], "/v1/journeys/"+id+"/publish", "", http.StatusOK)
 	}
 }
 
-func (r *round) postYAML(path, text string) {
+func (r *round) sendYAML(p *peer, method, path, text string, want int) {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.ctx, http.MethodPost, r.peers[0].at+path, strings.NewReader(text))
+	req, err := http.NewRequestWithContext(r.ctx, method, p.at+path, strings.NewReader(text))
 	r.do(err)
 	req.Header.Set("Authorization", "Bearer "+httpRoot)
 	req.Header.Set("Content-Type", "application/yaml")
 	res, err := http.DefaultClient.Do(req)
 	r.do(err)
 	defer res.Body.Close()
-	if answer, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusCreated {
-		r.t.Fatalf("%s is answered %d: %s", path, res.StatusCode, answer)
+	if answer, _ := io.ReadAll(res.Body); res.StatusCode != want {
+		r.t.Fatalf("%s %s is answered %d: %s", method, path, res.StatusCode, answer)
 	}
 }
 
@@ -413,9 +413,7 @@ func (r *round) checkConversions() {
 	if r.putsBack() {
 		return // counts that Redis lost are lost
 	}
-	count := func(name string) int64 {
-		return r.number("SELECT COALESCE(SUM(count), 0) FROM series_days WHERE kind = 'system' AND name LIKE 'journey/tour/" + name + "'")
-	}
+	count := func(name string) int64 { return r.counted("tour/" + name) }
 	buyers := map[string]bool{}
 	for _, a := range r.journeys.bought {
 		buyers[a.what] = true
@@ -428,4 +426,9 @@ func (r *round) checkConversions() {
 			r.t.Errorf("%d people came to %s, %d have left it", in, step, out)
 		}
 	}
+}
+
+// counted is how often something is counted of a journey, by its name and what it is.
+func (r *round) counted(name string) int64 {
+	return r.number("SELECT COALESCE(SUM(count), 0) FROM series_days WHERE kind = 'system' AND name LIKE 'journey/" + name + "'")
 }

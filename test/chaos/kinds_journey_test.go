@@ -40,9 +40,11 @@ func strikeJourneyKill(r *round) {
 }
 
 // strikeJourneyZombie stops a process past its leases, at a random instant or at a
-// commit of journeys, and lets it go on when others have its partitions.
+// commit of journeys, and lets it go on when others have its partitions. Meanwhile another
+// version of a journey is published.
 func strikeJourneyZombie(r *round) {
 	p := r.peers[r.random.IntN(len(r.peers))]
+	e := r.newEdition(p)
 	if point := []string{"", "journey", "journey-moved"}[r.random.IntN(3)]; point == "" {
 		p.signal(syscall.SIGSTOP)
 	} else {
@@ -54,8 +56,10 @@ func strikeJourneyZombie(r *round) {
 	r.await("another process has taken its leases", func() bool {
 		return r.number("SELECT COALESCE(SUM(number), 0) FROM leases WHERE role IN ('store', 'send')") > before
 	})
-	r.rest(flow.LeaseTimeout, 2*flow.LeaseTimeout)
+	e.publish() // lasts longer than a lease
+	r.rest(0, flow.LeaseTimeout)
 	p.signal(continued)
+	e.goneOn()
 }
 
 // strikeJourneyAway takes all of Redis or the database away for four seconds, from all
@@ -117,8 +121,10 @@ func strikeJourneyEmptied(r *round) {
 	}
 }
 
-// strikeJourneyDesk pauses, resumes and publishes the journey while people come and go.
+// strikeJourneyDesk pauses, resumes and publishes the journey while people come and go. Before
+// that it stops another one, with processes dying.
 func strikeJourneyDesk(r *round) {
+	stopped := strikeJourneyStop(r)
 	r.load.progress()
 	r.journeys.pausedFrom = time.Now()
 	for range 3 {
@@ -133,19 +139,7 @@ func strikeJourneyDesk(r *round) {
 		}
 	}
 	r.journeys.pausedTo = time.Now()
-}
-
-// strikeJourneyClock has the clock of a process step to and fro by nearly as much as is
-// tolerated, so that people are due early or late for it.
-func strikeJourneyClock(r *round) {
-	p := r.peers[r.random.IntN(len(r.peers))]
-	for _, by := range []string{"4m50s", "-4m50s"} {
-		p.kill()
-		r.start(p, "clock=ahead:"+by)
-		r.rest(time.Second, 3*time.Second)
-	}
-	p.kill()
-	r.start(p, "")
+	r.comeLate(stopped)
 }
 
 // saidOfJourneys are lines that processes have written about journeys.

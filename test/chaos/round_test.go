@@ -35,6 +35,9 @@ const (
 	roundSettles = 2 * settleWithin
 
 	roundPartitions = 8
+
+	// keptOfRound bounds the mails of which the receiver knows when it took them.
+	keptOfRound = 500_000
 )
 
 // round is servers, processes, a load and a fault.
@@ -114,7 +117,7 @@ func newRound(t *recorder, g *rig, p plan, random *rand.Rand) *round {
 	t.Cleanup(r.dropDatabase)
 	t.Cleanup(r.keepLogs)
 	var err error
-	if r.relay, err = sink.Start(sink.Options{Fault: r.receiver(random.Uint64())}); err != nil {
+	if r.relay, err = sink.Start(sink.Options{Keep: keptOfRound, Hashed: true, Fault: r.receiver(random.Uint64())}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.relay.Close() })

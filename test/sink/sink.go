@@ -61,6 +61,7 @@ type Mail struct {
 	TLS        bool
 	EightBit   bool // BODY=8BITMIME
 	UTF8       bool
+	Taken      time.Time
 }
 
 // Sink is a running receiver.
@@ -231,6 +232,7 @@ func (s *Sink) Drain(ctx context.Context) error {
 // take counts a mail. What of it is kept is copied.
 func (s *Sink) take(m Mail, content []byte) {
 	if s.opt.Keep > 0 {
+		m.Taken = time.Now()
 		m.Sum = sha256.Sum256(content)
 		m.To = slices.Clone(m.To)
 		if !s.opt.Hashed {
