@@ -373,3 +373,33 @@ steps:
 		t.Error("it wants mail that no rule asks about")
 	}
 }
+
+// The clock of a process may be behind what it is told of. A wait counts from when that was
+// accepted all the same: it would be over too early by another process.
+func TestWaitsWithAClockThatIsBehind(t *testing.T) {
+	t.Parallel()
+	const behind, wait = 290 * time.Second, 10 * time.Second
+	j := load(t, `
+id: behind
+entry: {when: {event: begins}}
+steps:
+  - id: react
+    wait_for:
+      within: 10s
+      paths: [{name: asked, when: {event: asks}, next: rest}]
+      otherwise: rest
+  - {id: rest, delay: {for: 10s}}
+`)
+	p, out := Person{ID: user.ID{Number: 1}, Profile: "{}"}, Result{}
+	for n, name := range []string{"begins", "asks"} {
+		at := start.Add(time.Duration(n) * time.Second)
+		f := journey.Fact{Kind: journey.FactEvent, Name: name}
+		f.Place.Position.Major = uint64(at.UnixMilli())
+		if came, err := j.Fact(&p, &f, at.Add(-behind), &out); !came || err != nil {
+			t.Fatal(came, err)
+		}
+		if p.Record = out.Records[0]; int64(p.Record.Due) != at.Add(wait).Unix() {
+			t.Errorf("%s: the person is due at %s, want %s", name, time.Unix(int64(p.Record.Due), 0).UTC(), at.Add(wait))
+		}
+	}
+}

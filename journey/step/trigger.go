@@ -256,7 +256,9 @@ func (j *Journey) insideFact(p *Person, f *journey.Fact, now time.Time, out *Res
 		out.Records[0].Rank = 0
 		out.take(j, 0, at, n)
 		out.arrive(j, 0, s.Paths[n].Next, now)
-		return true, j.walk([]Person{*p}, now, out)
+		one := *p
+		one.EnteredAt = secondOf(f)
+		return true, j.walk([]Person{one}, now, out)
 	}
 	return false, nil
 }

@@ -34,9 +34,9 @@ type Person struct {
 	// By is what the caller has to know of how the person comes to a journey.
 	By uint8
 
-	// EnteredAt is the second of what lets the person in, for Enter; 0: now. The same
-	// fact, or run, that is met again after Redis has gone back has the same one, and so
-	// its mails have the same names.
+	// EnteredAt is the second of what lets the person in, for Enter, or has the person go on;
+	// 0: now. The same fact, or run, that is met again after Redis has gone back has the
+	// same one, and so its mails have the same names.
 	EnteredAt uint32
 }
 
@@ -377,7 +377,7 @@ func (j *Journey) do(s *plan.PlanStep, at, i int, p *Person, holds uint64, now t
 		out.take(j, i, at, path)
 		out.arrive(j, i, s.Paths[path].Next, now)
 	case plan.StepDelay:
-		until, ok := end(s.Delay, now, p)
+		until, ok := end(s.Delay, out.since(i, p, now), p)
 		if !ok {
 			out.take(j, i, at, -1)
 			out.arrive(j, i, s.Delay.Date.Otherwise, now)
@@ -385,7 +385,7 @@ func (j *Journey) do(s *plan.PlanStep, at, i int, p *Person, holds uint64, now t
 		}
 		out.wait(i, at, until)
 	case plan.StepWait:
-		j.await(s, at, i, holds, now, out)
+		j.await(s, at, i, p, holds, now, out)
 	case plan.StepMessage:
 		j.message(s, at, i, p, now, out)
 	case plan.StepUpdate:
@@ -407,9 +407,9 @@ func (j *Journey) do(s *plan.PlanStep, at, i int, p *Person, holds uint64, now t
 
 // await lets a person wait, unless a rule that is waited for holds already. Of a ranked
 // wait only the best path ends it; another one is noted, for a better one may come yet.
-func (j *Journey) await(s *plan.PlanStep, at, i int, holds uint64, now time.Time, out *Result) {
-	path := slices.IndexFunc(s.Paths, func(p plan.PlanPath) bool {
-		return slices.ContainsFunc(p.When, func(on plan.On) bool { return on.Kind == plan.OnRule && holds&(1<<on.Rule) != 0 })
+func (j *Journey) await(s *plan.PlanStep, at, i int, p *Person, holds uint64, now time.Time, out *Result) {
+	path := slices.IndexFunc(s.Paths, func(path plan.PlanPath) bool {
+		return slices.ContainsFunc(path.When, func(on plan.On) bool { return on.Kind == plan.OnRule && holds&(1<<on.Rule) != 0 })
 	})
 	if path == 0 || path > 0 && !s.Ranked {
 		out.take(j, i, at, path)
@@ -419,7 +419,17 @@ func (j *Journey) await(s *plan.PlanStep, at, i int, holds uint64, now time.Time
 	if path > 0 {
 		out.Records[i].Rank = uint8(path) + 1
 	}
-	out.wait(i, at, now.Add(time.Duration(s.Within)*time.Second))
+	out.wait(i, at, out.since(i, p, now).Add(time.Duration(s.Within)*time.Second))
+}
+
+// since is from when a wait counts: now, or as of what had the person enter or go on. That is
+// later where the clock of this process is behind. The wait would be over at once where
+// the clock is right again, or by another process.
+func (r *Result) since(i int, p *Person, now time.Time) time.Time {
+	if came := time.Unix(int64(max(p.EnteredAt, r.Records[i].Entered)), 0); came.After(now) {
+		return came
+	}
+	return now
 }
 
 // message makes a mail, or keeps the person until mail may leave.
