@@ -29,6 +29,8 @@ func TestResumeAsksAboutARun(t *testing.T) {
 		"over":               {"", time.Hour, []journey.Runs{{Last: at.Unix(), After: journey.RunsFinished}, {Last: at.Unix(), After: journey.RunsFinished}}, ""},
 		"yet to come to all": {", zone: user", -15 * time.Hour, make([]journey.Runs, 2), ""},
 		"come in the east":   {", zone: user", -13 * time.Hour, make([]journey.Runs, 2), "2026-03-02T18:00:00Z"},
+		"come in the west":   {", zone: user", 6 * time.Hour, []journey.Runs{{Last: at.Unix(), After: journey.RunsFinished}, {Last: at.Unix(), After: journey.RunsFinished}}, "2026-03-03T09:15:00Z"},
+		"none in the west":   {", zone: user", time.Hour, []journey.Runs{{Last: at.Unix(), After: journey.RunsFinished}, {Last: at.Unix(), After: journey.RunsFinished}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)

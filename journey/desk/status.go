@@ -188,7 +188,7 @@ func (d *Desk) overdueRun(ctx context.Context, j *store.Journey) (first time.Tim
 			return first, fmt.Errorf("partition %d: %w", partition, err)
 		}
 		after := max(v.CreatedMillis, j.SkipUntilMillis) / 1000
-		due, ok := p.Entry.When[at].At.Next(time.Unix(max(runs.Last, after), 0), east)
+		due, ok := comesNext(p.Entry.When[at].At, after, runs.Last)
 		if runs.After > 0 && runs.Last > after { // it is under way
 			due, ok = time.Unix(runs.Last, 0), true
 		}
@@ -199,8 +199,26 @@ func (d *Desk) overdueRun(ctx context.Context, j *store.Journey) (first time.Tim
 	return first, nil
 }
 
-// east is where a time comes first.
-var east = time.FixedZone("UTC+14", 14*60*60)
+// comesNext is the first time behind two seconds at which somebody may have to enter; the
+// second is that of the last run. A time of each person's zone comes for 26 hours, and
+// what came to the east was looked for before. Of it no time counts that comes within an
+// hour of that run: while people are in time, one is made as soon as somebody is due, and
+// else once an hour.
+func comesNext(at *plan.Schedule, after, lastRun int64) (first time.Time, ok bool) {
+	if !at.Zone.User {
+		return at.Next(time.Unix(max(after, lastRun), 0), time.UTC)
+	}
+	if lastRun > 0 {
+		after = max(after, lastRun+int64(time.Hour/time.Second))
+	}
+	for minutes := -12 * 60; minutes <= 14*60; minutes += 15 {
+		due, comes := at.Next(time.Unix(after, 0), time.FixedZone("", minutes*60))
+		if comes && (!ok || due.Before(first)) {
+			first, ok = due, true
+		}
+	}
+	return first, ok
+}
 
 // overdue counts the people whose time has come. It reads all records of the journey.
 func (d *Desk) overdue(ctx context.Context, j *store.Journey) (people int64, err error) {
