@@ -8,6 +8,7 @@ import (
 
 	"sluice"
 	"sluice/journey"
+	"sluice/store"
 )
 
 // lateRun is how late a run begins by itself. One that is later, since all was down or its
@@ -69,6 +70,10 @@ func (p *part) holdLate(ctx context.Context, in *inside, at time.Time) error {
 	if err != nil {
 		return err
 	}
+	if in.scan.late(p.horizon.at(), j.UpdatedMillis).IsZero() {
+		in.decided(&j)
+		return nil
+	}
 	now := p.clock.Now()
 	j.Status, j.UpdatedMillis = journey.StatusPaused, now.UnixMilli()
 	j.Hold = fmt.Sprintf("people were to enter at %s, and that is %s ago: resume it with overdue send, and they enter now; or with skip, and they do not", at.UTC().Format(time.RFC3339), now.Sub(at).Round(time.Minute))
@@ -80,4 +85,13 @@ func (p *part) holdLate(ctx context.Context, in *inside, at time.Time) error {
 		p.say("a journey was paused: a run of it is late, and an operator decides whether it is made", nil, "journey", j.ID, "due", at.UTC().Format(time.RFC3339))
 	}
 	return err
+}
+
+// decided goes on with a run that somebody has decided about since the session read the
+// journey. If what is due is left out, or another version is the newest one, the session is
+// about to end, and its successor knows.
+func (in *inside) decided(j *store.Journey) {
+	if j.SkipUntilMillis == in.skip && j.Version == in.newest {
+		in.scan.updated = j.UpdatedMillis
+	}
 }

@@ -111,3 +111,24 @@ func TestMailOfALateRunIsLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// A session that does not know yet what was decided about a late run leaves it at that: it
+// pauses no journey that was resumed, and makes no run that is to be passed over.
+func TestALateRunIsDecidedAboutOnce(t *testing.T) {
+	for _, skip := range []bool{false, true} {
+		b := newBed(t, 5)
+		b.publish(weekly)
+		b.passes(b.open())
+		b.clock.Move(23*time.Hour + 50*time.Hour)
+		slow := b.open()
+		b.passes(b.open())
+		b.putStatus("weekly", journey.StatusLive, skip)
+		b.passes(slow)
+		if j, err := b.store.Journey(t.Context(), "weekly"); err != nil || j.Status != journey.StatusLive {
+			t.Errorf("skip %v: it is %s, %q, %v; want live", skip, j.Status, j.Hold, err)
+		}
+		if n := len(b.read().ids); skip && n > 0 {
+			t.Errorf("%d mails of a run that is to be passed over", n)
+		}
+	}
+}

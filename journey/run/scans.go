@@ -38,7 +38,8 @@ type scan struct {
 	next  time.Time // of the next run; zero: there is none
 	times timetable
 
-	crowded bool // the run that is to begin waits for room
+	crowded bool  // the run that is to begin waits for room
+	updated int64 // the millisecond of the last decision about the journey that is known
 
 	sweep *sweep // not nil: the time is that of each person's zone
 }
@@ -54,7 +55,7 @@ func (in *inside) openScan(fields map[string]string) error {
 	if in.current == nil || times == nil {
 		return nil
 	}
-	in.scan = &scan{last: times[0].from, after: finished, times: times}
+	in.scan = &scan{last: times[0].from, after: finished, times: times, updated: in.updated}
 	if err := in.scan.read(flow.NoteIn(fields, journey.RunsNote(in.number))); err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)
 	}
@@ -120,7 +121,7 @@ func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) 
 	if in.scan == nil || in.current == nil {
 		return false, nil
 	}
-	if at := in.scan.late(p.horizon.at(), in.updated); !at.IsZero() {
+	if at := in.scan.late(p.horizon.at(), in.scan.updated); !at.IsZero() {
 		return false, p.holdLate(ctx, in, at)
 	}
 	if !in.scan.due(p.horizon.at()) {
