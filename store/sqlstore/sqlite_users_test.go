@@ -129,6 +129,22 @@ func TestUserWithoutIDEndsTheMigration(t *testing.T) {
 	}
 }
 
+// TestForeignKeyToUsersEndsTheMigration: with the old table it would delete rows of a table
+// of an operator, and later no user could be deleted.
+func TestForeignKeyToUsersEndsTheMigration(t *testing.T) {
+	s, db := beforeIDs(t)
+	exec(t, db, "CREATE TABLE notes (p INTEGER, n INTEGER, FOREIGN KEY (p, n) REFERENCES Users (part, number) ON DELETE CASCADE)")
+	exec(t, db, "INSERT INTO notes VALUES (0, 1)")
+	if err := s.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "a foreign key of another table is to users, drop it") {
+		t.Errorf("migrate: %v", err)
+	}
+	if got := queryTexts(t, db, "SELECT (SELECT COUNT(*) FROM users), (SELECT COUNT(*) FROM notes)"); fmt.Sprint(got) != "[[4 1]]" {
+		t.Errorf("users and notes: %v", got)
+	}
+	exec(t, db, "DROP TABLE notes")
+	must(t, s.Migrate(t.Context()))
+}
+
 // TestUserBeyondTheIDIsNobody: who does not fit is refused, and is never taken for another.
 func TestUserBeyondTheIDIsNobody(t *testing.T) {
 	s := migrated(t, "sqlite:"+filepath.Join(t.TempDir(), "s.db"), sqlstore.Options{})
