@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -141,6 +142,30 @@ func promoted(t *testing.T, s *servers.Sentinels) {
 	took := time.Since(began)
 	eventually(t, "the client writes to it", func() bool { return write() == nil })
 	t.Logf("a replica was the master after %s, and was written after %s more", took.Round(10*time.Millisecond), (time.Since(began) - took).Round(10*time.Millisecond))
+}
+
+// A server that refuses the greeting, as one that wants another name or version, speaks TLS.
+func TestRefusedGreetingIsTLS(t *testing.T) {
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("not for you") },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() { // ends with l
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.(*tls.Conn).HandshakeContext(t.Context())
+			_ = c.Close()
+		}
+	}()
+	if !speaksTLS(t.Context(), l.Addr().String()) {
+		t.Error("it is taken for one that speaks none")
+	}
 }
 
 // startSecured starts a Redis that wants a password, and returns its address and the port on

@@ -137,10 +137,10 @@ func speaksTLS(ctx context.Context, address string) bool {
 		_ = conn.Close()
 		return true
 	}
-	// One that nobody has signed, or that asks for a certificate, has spoken TLS as well.
+	// One that nobody has signed, or that refuses the greeting, has spoken TLS as well.
 	_, unsigned := errors.AsType[*tls.CertificateVerificationError](err)
-	_, asks := errors.AsType[tls.AlertError](err)
-	return unsigned || asks
+	said, is := errors.AsType[*net.OpError](err)
+	return unsigned || is && said.Op == "remote error" // an alert of its own, as crypto/tls calls it
 }
 
 func probeOne(ctx context.Context, option rueidis.ClientOption, address string) (map[string]string, error) {
