@@ -290,7 +290,7 @@ func objectOf(view string) json.RawMessage {
 func (q *request) listAudit() (any, error) {
 	before := q.query.Get("before")
 	if len(before) > maxRequestIDBytes || !saneID(before) && before != "" {
-		return nil, errAfter(before)
+		return nil, errBefore(before)
 	}
 	return readList(q.query, "entries", maxAuditPage, maxAuditPage, func(limit int) ([]store.AuditEntry, error) {
 		return q.AccountStore.Audit(q.Context(), before, limit)

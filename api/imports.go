@@ -96,7 +96,7 @@ type importInFull struct {
 func (q *request) listImports() (any, error) {
 	before := q.query.Get("before")
 	if len(before) > maxRequestIDBytes || !saneID(before) && before != "" {
-		return nil, errAfter(before)
+		return nil, errBefore(before)
 	}
 	return readList(q.query, "imports", defaultImports, maxImportsPage, func(limit int) ([]store.FileImport, error) {
 		return q.Imports.Known().FileImports(q.Context(), before, limit)

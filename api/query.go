@@ -63,7 +63,11 @@ func (q query) archived() (bool, error) {
 	}
 }
 
-// errAfter refuses a place in a list that no answer has named.
-func errAfter(after string) error {
-	return refusal(sluice.CodeInvalid, "after is %.64q, want what an answer had as next", after)
+// errAfter refuses a place in a list that no answer has named, errBefore that of a list of
+// which the newest come first.
+func errAfter(after string) error   { return errPlace("after", after) }
+func errBefore(before string) error { return errPlace("before", before) }
+
+func errPlace(parameter, place string) error {
+	return refusal(sluice.CodeInvalid, "%s is %.64q, want what an answer had as next", parameter, place)
 }

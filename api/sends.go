@@ -188,7 +188,7 @@ func parseSendPlace(text string) (p mail.SendPlace, err error) {
 	n, badNumber := strconv.Atoi(number)
 	at, badTime := strconv.ParseInt(time, 10, 64)
 	if badNumber != nil || badTime != nil || n < 0 || at < sluice.MinEventTimeMillis || at > sluice.MaxEventTimeMillis || !sluice.ValidMessageID(message) {
-		return p, errAfter(text)
+		return p, errBefore(text)
 	}
 	return mail.SendPlace{AcceptedMillis: at, SendKey: mail.SendKey{Message: message, Number: n}}, nil
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -52,4 +53,14 @@ func TestLooksAtSendsAreBounded(t *testing.T) {
 	}
 	close(slow.answer)
 	asking.Wait()
+}
+
+// A place in the list of mail as earlier versions named it is refused by the parameter's name.
+func TestPlaceOfAnEarlierVersion(t *testing.T) {
+	if _, err := parseSendPlace(aMessage + ".0"); err == nil || !strings.Contains(err.Error(), "before is") {
+		t.Errorf("%v", err)
+	}
+	if p, err := parseSendPlace(aMessage + ".3.1760000000000"); err != nil || p.Message != aMessage || p.Number != 3 || p.AcceptedMillis != 1_760_000_000_000 {
+		t.Errorf("%+v, %v", p, err)
+	}
 }
