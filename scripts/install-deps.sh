@@ -8,7 +8,7 @@
 #                                    python3 with venv, nodejs and npm, chromium
 #                                    with a font, swaks, PHP
 #                                    with symfony/mailer and postfix (programs that
-#                                    send and take mail), and in
+#                                    send and take mail), MariaDB's Spider, and in
 #                                    directories of their own below the user's
 #                                    cache what requirements-test.txt and
 #                                    npm-test/package-lock.json list; FerretDB,
@@ -191,6 +191,10 @@ if [ "${1:-}" = --test ]; then
 	if ! compgen -G '/usr/share/fonts/truetype/*/*.ttf' >/dev/null; then
 		say "a font is missing: package fonts-dejavu-core, without which the browser draws no text"
 		packages+=(fonts-dejavu-core)
+	fi
+	if [ ! -e /usr/lib/mysql/plugin/ha_spider.so ]; then
+		say "Spider is missing: package mariadb-plugin-spider, for the tests of events on several servers"
+		packages+=(mariadb-plugin-spider)
 	fi
 	need smtp-source postfix "a mail server; its smtp-source hands in mail, its smtp-sink takes it, fast"
 fi
