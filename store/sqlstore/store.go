@@ -225,6 +225,11 @@ func (s *Store) write(ctx context.Context, fn func(*txn) error) error {
 	}
 	if err := s.d.commit(ctx, s.conn); err != nil {
 		s.rollback(ctx)
+		if !rolledBack(err) {
+			// Spider names a transaction after its connection, and a name that was left
+			// half-way is refused for ever.
+			s.dropConn()
+		}
 		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
