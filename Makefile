@@ -69,7 +69,7 @@ test: deps-test lint web-check ## lint, then every test against real servers, wi
 	wait $$tests && exit $$chaos
 
 test-engines: deps-test ## the set-ups of docs/scale.md, with how long a failover takes in each; Redis's on Valkey too
-	go test -count=1 -v -p 1 -timeout $(TEST_TIMEOUT) -run 'Cluster|Sentinel|Galera|SeveralHosts|DialOfWrong|Standby|Deployed' ./test/servers ./flow ./store/sqlstore ./engine ./cmd/sluice
+	go test -count=1 -v -p 1 -timeout $(TEST_TIMEOUT) -run 'Cluster|Sentinel|Galera|Spider|SeveralHosts|DialOfWrong|Standby|Deployed' ./test/servers ./flow ./store/sqlstore ./engine ./cmd/sluice
 	@set -e; for set_up in -redis=sentinel -redis=replicas -base=galera -kind=standby; do \
 		go test ./test/chaos -count=1 -timeout 20m -run 'TestRounds$$' -args $$set_up; \
 	done
