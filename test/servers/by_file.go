@@ -22,12 +22,13 @@ type RedisFileOptions struct {
 	// process takes the port before the server does. Required.
 	Text func(port int) string
 
-	Sentinel bool // it is a sentinel, which writes to its file
+	// Sentinel has it run as a sentinel, which writes to its file.
+	Sentinel bool
 }
 
 // RedisByFile is a Redis, or a sentinel, that has its whole configuration from a file, as
-// on the machine of an operator: Redis and Sentinels bring settings of their own, and a
-// file that lacks one of them would not show.
+// on the machine of an operator. Redis and Sentinels bring settings of their own: that a
+// file lacks one of them would not show.
 type RedisByFile struct {
 	base
 	opt     RedisFileOptions
