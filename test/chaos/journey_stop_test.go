@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -32,7 +33,7 @@ func strikeJourneyStop(r *round) (stopped time.Time) {
 	dies, killed, asked := r.peers[order[0]], r.peers[order[1]], r.peers[order[2]]
 	r.publishJourney(asked, "halted", haltedJourney)
 	dies.kill()
-	r.start(dies, []string{"journey", "journey-moved"}[r.random.IntN(2)]+"=kill,"+string(rune('1'+r.random.IntN(9))))
+	r.start(dies, fmt.Sprintf("%s=kill,%d", []string{"journey", "journey-moved"}[r.random.IntN(2)], 1+r.random.IntN(9)))
 	names := strikeNames("halted", haltedWaves*haltedWave)
 	for n := range haltedWaves {
 		r.handIn([]*peer{killed, asked}[n%2], "halts", names[n*haltedWave:(n+1)*haltedWave])
