@@ -164,6 +164,12 @@ func SketchOf(b []byte) Sketch {
 	return s
 }
 
+// StepOf reads from a record's bytes, RecordBytes of them, in which step of which version the
+// person is; false: in none.
+func StepOf(b []byte) (version, step uint8, inside bool) {
+	return b[3], b[0], State(b[2]&(1<<stateBits-1)) == StateInside
+}
+
 // Append appends the record's bytes.
 func (r *Record) Append(dst []byte) []byte {
 	dst = append(dst, byte(r.Step), r.Exits, byte(r.State)|r.Former<<stateBits, r.Version)

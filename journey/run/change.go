@@ -29,7 +29,7 @@ type change struct {
 	moved int     // people whose time had come
 	paced *inside // of this journey those move whom the rate of mails had waiting; nil: others
 
-	steps map[*inside]map[placeOf]int64 // how many more are in a step
+	steps []stepChange // who came to a step, and went
 
 	wayBytes int // of the units of ways that were read: those of large plans are large
 
@@ -379,7 +379,7 @@ func (c *change) commit(ctx context.Context) error {
 			operations = append(operations, p.log.Note(letNote(in.number), in.let.text()))
 		}
 		operations = append(operations, in.records.Operations(byJourney[in])...)
-		if in.takeSteps(c.steps[in]) {
+		if in.takeSteps(c.steps) {
 			operations = append(operations, p.log.Note(journey.InStepsNote(in.number), in.inSteps()))
 		}
 	}
