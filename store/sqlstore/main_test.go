@@ -196,7 +196,7 @@ func TestSQLite(t *testing.T) {
 		db := bypass(t, "sqlite", "file:"+strings.NewReplacer("?", "%3f", "%", "%25", "#", "%23", " ", "%20").Replace(file)+"?_pragma=busy_timeout(5000)")
 		return storetest.Env{
 			ReadableEvents: "events_readable",
-			Open:           func(t *testing.T) store.Store { return open(t, "sqlite:"+file, sqlstore.Options{}) },
+			Open:           func(t *testing.T) store.Store { return open(t, "sqlite:"+file, calm) },
 			Exec:           func(t *testing.T, statement string) { exec(t, db, statement) },
 			Query:          func(t *testing.T, statement string) [][]string { return queryTexts(t, db, statement) },
 		}
