@@ -124,9 +124,11 @@ func strikeJourneyEmptied(r *round) {
 // strikeJourneyDesk pauses, resumes and publishes the journey while people come and go. Before
 // that it stops another one, with processes dying.
 func strikeJourneyDesk(r *round) {
+	// Processes die before the first pause. What they had accepted may be stored behind it, and
+	// a paused journey lets nobody in.
+	r.journeys.pausedFrom = time.Now()
 	stopped := strikeJourneyStop(r)
 	r.load.progress()
-	r.journeys.pausedFrom = time.Now()
 	for range 3 {
 		r.rest(0, time.Second)
 		switch r.random.IntN(3) {
