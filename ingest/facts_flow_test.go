@@ -197,6 +197,7 @@ func TestPublishWhileStoring(t *testing.T) {
 			n, _, _ := counted(u, fmt.Sprint("e", rounds-1))
 			return n == each
 		})
+		b.eventually("the users of other partitions are stored", func() bool { return b.count("users") == others+1 }) // by another writer
 		p.e.stop()
 		for round := range rounds {
 			if got := b.query(fmt.Sprintf("SELECT COUNT(*) FROM journey_facts WHERE name = 'e%d'", round)); got[0] != fmt.Sprint(each) {
