@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -63,15 +62,7 @@ func (r *round) enterWave(wave int) {
 		attributes = append(attributes, fmt.Sprintf(`{"external_id":%q,"email":"%s@example.net","plan":%q}`, p, p, journeyPlan(p)))
 		begins = append(begins, fmt.Sprintf(`{"external_id":%q,"name":"begins","time":%q}`, p, at))
 	}
-	hand := func(kind string, all []string) (from, to time.Time, ok bool) {
-		return r.load.deliver(r.random, client, "/users/track", `{"`+kind+`":[`+strings.Join(all, ",")+`]}`, "", http.StatusCreated, func([]byte) {})
-	}
-	hand("attributes", attributes)
-	if from, to, ok := hand("events", begins); ok {
-		for _, p := range who {
-			r.load.note(&r.journeys.begun, accepted{p, from, to})
-		}
-	}
+	r.load.handInEntries(r.random, client, who, attributes, begins)
 }
 
 // dieAt has a process die at the hit-th time that it comes to a point, and starts it again.
