@@ -71,21 +71,22 @@ func (r *round) dieAt(p *peer, point string, hit int, stop bool) (died bool) {
 	r.t.Helper()
 	p.kill()
 	r.start(p, fmt.Sprintf("%s=kill,%d", point, hit))
-	if stop {
-		r.await("the process moves people", func() bool {
-			n := r.metric(p, `sluice_leases{role="journey"}`)
-			return n != "" && n != "0"
-		})
-		p.signal(syscall.SIGTERM)
-	}
-	r.await("the process has died at "+point, func() bool {
+	exited := func() bool {
 		select {
 		case <-p.exited:
 			return true
 		default:
 			return false
 		}
-	})
+	}
+	if stop {
+		r.await("the process moves people", func() bool {
+			n := r.metric(p, `sluice_leases{role="journey"}`)
+			return n != "" && n != "0" || exited() // what it found there was due to be written
+		})
+		p.signal(syscall.SIGTERM)
+	}
+	r.await("the process has died at "+point, exited)
 	how, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	r.start(p, "")
 	return how.Signal() == syscall.SIGKILL
