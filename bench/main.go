@@ -40,6 +40,7 @@ type options struct {
 
 	minutes int // of bench dashboard; 0: as many as are usual
 
+	databaseMB int    // which a private database keeps in memory; 0: as it does by itself
 	partitions int    // of the program that is measured
 	against    string // the other program, of bench turns
 	others     int    // partitions of the other program; 0: as many
@@ -67,6 +68,22 @@ func (r *run) does(part string) bool {
 // say shows progress: a line with the seconds since the start.
 func (r *run) say(format string, args ...any) {
 	fmt.Fprintf(r.progress, "%6.1f s  %s\n", time.Since(r.started).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// What --database-memory may say.
+const (
+	minDatabaseMB = 16
+	maxDatabaseMB = 1 << 20
+)
+
+// ownMemory are the arguments of a private database for --database-memory: the last one
+// has a place for the MB. None: it does as it does by itself.
+func (r *run) ownMemory(words ...string) []string {
+	if r.databaseMB == 0 {
+		return nil
+	}
+	last := len(words) - 1
+	return append(slices.Clone(words[:last]), fmt.Sprintf(words[last], r.databaseMB))
 }
 
 // pick returns full, or quick with --quick.
@@ -179,6 +196,7 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 	} else {
 		f.StringVar(&r.database, "database", "", "use the MariaDB or MySQL at this `URL`, an empty database of it; default: a private one")
 	}
+	f.IntVar(&r.databaseMB, "database-memory", 0, "a private MariaDB or PostgreSQL keeps this many `MB` of its tables in memory; default: what it does by itself, 128")
 	f.StringVar(&r.program, "program", "", "the sluice `FILE` to measure; default: the one beside this program")
 	f.IntVar(&r.partitions, "partitions", somePartitions, "how many `PARTITIONS` the measured program has; a new deployment has 64, which cost more of small writes")
 	if b.name == turnsName {
@@ -225,6 +243,9 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 			return nil, fmt.Errorf("find the file of sluice, which the bench starts: %w; name it with --program", err)
 		}
 		r.program = filepath.Join(filepath.Dir(own), "sluice")
+	}
+	if r.databaseMB != 0 && (r.databaseMB < minDatabaseMB || r.databaseMB > maxDatabaseMB) {
+		return nil, fmt.Errorf("--database-memory is %d MB, and may be %d to %d", r.databaseMB, minDatabaseMB, maxDatabaseMB)
 	}
 	r.report.Settings["partitions"] = fmt.Sprint(r.partitions)
 	r.report.Settings["quick"] = fmt.Sprint(r.quick)

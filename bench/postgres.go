@@ -22,8 +22,8 @@ type postgresStore struct {
 var _ database = (*postgresStore)(nil)
 
 func openPostgres(ctx context.Context, e *env) (*postgresStore, error) {
-	e.run.say("start a private PostgreSQL, default settings")
-	server, err := servers.StartPostgres(ctx, servers.PostgresOptions{Dir: filepath.Join(e.dir, "postgres")})
+	e.run.say("start a private PostgreSQL, default settings but for --database-memory")
+	server, err := servers.StartPostgres(ctx, servers.PostgresOptions{Dir: filepath.Join(e.dir, "postgres"), Extra: e.run.ownMemory("-c", "shared_buffers=%dMB")})
 	if err != nil {
 		return nil, err
 	}

@@ -284,7 +284,7 @@ var checks = []doctor.Check{
 	doctor.CheckConfigValid, doctor.CheckConfigRootKey, doctor.CheckConfigListen, doctor.CheckConfigProxies, doctor.CheckConfigSecrets, doctor.CheckConfigGaps, doctor.CheckConfigTimes, doctor.CheckConfigData, doctor.CheckConfigUnsubscribe, doctor.CheckConfigHooks,
 	doctor.CheckRedisReachable, doctor.CheckRedisVersion, doctor.CheckRedisCluster, doctor.CheckRedisReplica, doctor.CheckRedisPersistence, doctor.CheckRedisDisk,
 	doctor.CheckRedisEviction, doctor.CheckRedisMemory, doctor.CheckRedisClock, doctor.CheckRedisFailover,
-	doctor.CheckDatabaseReachable, doctor.CheckDatabaseVersion, doctor.CheckDatabaseEncoding, doctor.CheckDatabaseWritable, doctor.CheckDatabaseHosts, doctor.CheckDatabaseSchema, doctor.CheckDatabaseRights, doctor.CheckDatabaseDurability, doctor.CheckDatabaseConnections,
+	doctor.CheckDatabaseReachable, doctor.CheckDatabaseVersion, doctor.CheckDatabaseEncoding, doctor.CheckDatabaseWritable, doctor.CheckDatabaseHosts, doctor.CheckDatabaseSchema, doctor.CheckDatabaseRights, doctor.CheckDatabaseDurability, doctor.CheckDatabaseConnections, doctor.CheckDatabaseMemory,
 	doctor.CheckDatabasePacket, doctor.CheckDatabaseInfile, doctor.CheckDatabaseStrict, doctor.CheckDatabaseTimeZone, doctor.CheckDatabaseClock, doctor.CheckDatabaseShared, doctor.CheckLedger,
 	doctor.CheckMirrorReachable, doctor.CheckMirrorIndex,
 	doctor.CheckServerTLS, doctor.CheckServerPassword,

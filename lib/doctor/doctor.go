@@ -39,6 +39,7 @@ const (
 	CheckDatabaseRights      Check = "database-rights"
 	CheckDatabaseDurability  Check = "database-durability"
 	CheckDatabaseConnections Check = "database-connections"
+	CheckDatabaseMemory      Check = "database-memory"
 	CheckDatabasePacket      Check = "database-packet"
 	CheckDatabaseInfile      Check = "database-infile"
 	CheckDatabaseStrict      Check = "database-strict"

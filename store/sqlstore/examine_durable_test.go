@@ -2,6 +2,7 @@ package sqlstore_test
 
 import (
 	"context"
+	"database/sql"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,12 +41,14 @@ func TestExamineABinaryLogThatIsNotSynced(t *testing.T) {
 			t.Errorf("7 processes of %d writers on a server with 151 connections: %q, want %q", writers, got, want)
 		}
 	}
+	exec(t, db, "SET GLOBAL innodb_buffer_pool_size = 5242880")
+	wantMemory(t, x, db, "INSERT INTO users (part, number, updated, to_part, to_number, profile) SELECT 0, seq, NOW(), 0, 0, REPEAT('x', 1000) FROM seq_1_to_10000", "ANALYZE TABLE users")
 }
 
 // Each of PostgreSQL's settings, at the server, the user and in the URL.
 func TestExamineAPostgresThatForgets(t *testing.T) {
 	t.Parallel()
-	server, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{Dir: filepath.Join(t.TempDir(), "postgres")})
+	server, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{Dir: filepath.Join(t.TempDir(), "postgres"), Extra: []string{"-c", "shared_buffers=256kB"}})
 	must(t, err)
 	t.Cleanup(func() { _ = server.Kill() })
 	must(t, server.CreateDatabase(t.Context(), "d"))
@@ -77,4 +80,30 @@ func TestExamineAPostgresThatForgets(t *testing.T) {
 		x.URL = strings.Replace(x.URL, "&", "?", 1)
 	}
 	settles("synchronous_commit in the URL", doctor.SeverityWarning)
+	x.URL = server.SocketURL("d")
+	wantMemory(t, x, db, "INSERT INTO users (part, number, updated, to_part, to_number, profile) SELECT 0, n, NOW(), 0, 0, repeat('x', 500) FROM generate_series(1, 2000) n")
+}
+
+// wantMemory wants users to be compared with what the server keeps in memory: without a
+// table, with an empty one, and with those that statements make.
+func wantMemory(t *testing.T, x sqlstore.Examiner, db *sql.DB, more ...string) {
+	t.Helper()
+	for _, step := range []struct {
+		what string
+		do   func()
+		want doctor.Severity
+	}{
+		{"no table", func() {}, doctor.SeverityOK},
+		{"an empty table", func() { migrated(t, x.URL, sqlstore.Options{}) }, doctor.SeverityOK},
+		{"users", func() {
+			for _, statement := range more {
+				exec(t, db, statement)
+			}
+		}, doctor.SeverityWarning},
+	} {
+		step.do()
+		if got := examined(t, x)[doctor.CheckDatabaseMemory]; got != step.want {
+			t.Errorf("%s: it is %q, want %q", step.what, got, step.want)
+		}
+	}
 }

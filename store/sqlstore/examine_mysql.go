@@ -28,7 +28,7 @@ const (
 var mysqlChecks = []doctor.Check{
 	doctor.CheckDatabaseVersion, doctor.CheckDatabaseWritable, doctor.CheckDatabaseSchema, doctor.CheckDatabaseRights, doctor.CheckDatabasePacket,
 	doctor.CheckDatabaseInfile, doctor.CheckDatabaseStrict, doctor.CheckDatabaseTimeZone, doctor.CheckDatabaseClock,
-	doctor.CheckDatabaseDurability, doctor.CheckDatabaseConnections,
+	doctor.CheckDatabaseDurability, doctor.CheckDatabaseConnections, doctor.CheckDatabaseMemory,
 }
 
 // mysqlServer is what a server says of itself to a session without settings.
@@ -70,6 +70,7 @@ func (x *Examiner) mysql(ctx context.Context, e *doctor.Examination, rest string
 	mysqlDurability(ctx, e, conn, d)
 	most, used, err := mysqlConnections(ctx, conn, d)
 	x.connections(ctx, e, conn, most, used, err)
+	tableMemory(ctx, e, conn, d, mysqlMemory)
 	if cfg.Net == "unix" || netaddr.IsLoopback(hostOf(cfg.Addr)) {
 		e.Directory = is.directory
 	}

@@ -16,7 +16,7 @@ import (
 // postgresChecks are what is unknown of a server that does not answer.
 var postgresChecks = []doctor.Check{
 	doctor.CheckDatabaseVersion, doctor.CheckDatabaseEncoding, doctor.CheckDatabaseWritable, doctor.CheckDatabaseSchema,
-	doctor.CheckDatabaseRights, doctor.CheckDatabaseTimeZone, doctor.CheckDatabaseClock, doctor.CheckDatabaseDurability, doctor.CheckDatabaseConnections,
+	doctor.CheckDatabaseRights, doctor.CheckDatabaseTimeZone, doctor.CheckDatabaseClock, doctor.CheckDatabaseDurability, doctor.CheckDatabaseConnections, doctor.CheckDatabaseMemory,
 }
 
 func (x *Examiner) postgres(ctx context.Context, e *doctor.Examination) {
@@ -58,6 +58,7 @@ func (x *Examiner) postgres(ctx context.Context, e *doctor.Examination) {
 	var most, used int64
 	err = conn.QueryRowContext(ctx, query(d, "connections")).Scan(&most, &used)
 	x.connections(ctx, e, conn, most, used, err)
+	tableMemory(ctx, e, conn, d, postgresMemory)
 	if strings.HasPrefix(cfg.Host, "/") || netaddr.IsLoopback(cfg.Host) {
 		// Only some users are told; a server that does not tell is no finding.
 		_ = conn.QueryRowContext(ctx, "SHOW data_directory").Scan(&e.Directory)

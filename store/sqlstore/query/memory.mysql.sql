@@ -1,0 +1,1 @@
+SELECT CAST(@@GLOBAL.innodb_buffer_pool_size AS SIGNED), COALESCE((SELECT CAST(data_length + index_length AS SIGNED) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'users'), 0)
