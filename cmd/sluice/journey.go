@@ -379,6 +379,9 @@ func (c *call) journeyStatus(ctx context.Context, d *desk.Desk, id string) error
 	for _, u := range s.Counts.PathUplift {
 		c.print("%s", upliftLine(&u))
 	}
+	for _, u := range s.Counts.GlobalUplift {
+		c.print("%s", upliftLine(&u))
+	}
 	return nil
 }
 
@@ -401,8 +404,12 @@ func upliftLine(u *desk.Uplift) string {
 	if u.Step != "" {
 		name += " " + u.Step + "/" + u.Path
 	}
-	line := fmt.Sprintf("uplift %s  %.2f %% of %d, %.2f %% of %d in the control group: %+.2f points, from %+.2f to %+.2f with a confidence of 95 %%", safeText(name),
-		share(u.Converted, u.Entered), u.Entered, share(u.ControlConverted, u.ControlEntered), u.ControlEntered, 100*u.Difference, 100*u.Low, 100*u.High)
+	group := "in the control group"
+	if u.Percent > 0 {
+		group = fmt.Sprintf("in that of all journeys (%d %% of people)", u.Percent)
+	}
+	line := fmt.Sprintf("uplift %s  %.2f %% of %d, %.2f %% of %d %s: %+.2f points, from %+.2f to %+.2f with a confidence of 95 %%", safeText(name),
+		share(u.Converted, u.Entered), u.Entered, share(u.ControlConverted, u.ControlEntered), u.ControlEntered, group, 100*u.Difference, 100*u.Low, 100*u.High)
 	if !u.Shown {
 		line += ": no difference shown"
 	}

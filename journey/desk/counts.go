@@ -58,6 +58,9 @@ type Counts struct {
 	// PathUplift compares the paths of random steps with the one that is the control.
 	PathUplift []Uplift `json:"path_uplift"`
 
+	// GlobalUplift compares others with those who get no marketing mail of any journey.
+	GlobalUplift []Uplift `json:"global_uplift"`
+
 	treated int64 // entered, and are not in the control group
 }
 
@@ -113,9 +116,9 @@ func (d *Desk) countInSteps(ctx context.Context, j *store.Journey, c *Counts) er
 
 // countsOf arranges rows whose names step.CountName has made.
 func countsOf(rows []store.SeriesRow, under string, doc *plan.Document) *Counts {
-	c := &Counts{Steps: []StepCounts{}, Conversions: make(map[string]int64), ControlConversions: make(map[string]int64), Uplift: []Uplift{}, PathUplift: []Uplift{}}
+	c := &Counts{Steps: []StepCounts{}, Conversions: make(map[string]int64), ControlConversions: make(map[string]int64), Uplift: []Uplift{}, PathUplift: []Uplift{}, GlobalUplift: []Uplift{}}
 	branches := make(map[string][]string)
-	steps := make(map[string]bool)
+	steps, groups := make(map[string]bool), make(globalGroups)
 	for i := range doc.Steps {
 		c.at(doc.Steps[i].ID)
 		steps[doc.Steps[i].ID] = true
@@ -131,6 +134,7 @@ func countsOf(rows []store.SeriesRow, under string, doc *plan.Document) *Counts 
 		}
 		what, isStep := parts[0], steps[parts[0]] && (len(parts) > 2 || isStepCount(parts[1])) // a step may be called converted
 		switch {
+		case groups.add(parts, r.Count):
 		case what == "converted" && !isStep:
 			c.Conversions[parts[1]] += r.Count
 		case what == "held_converted" && !isStep:
@@ -159,6 +163,7 @@ func countsOf(rows []store.SeriesRow, under string, doc *plan.Document) *Counts 
 		if u, ok := upliftOf(name, c.Conversions[name], c.treated, c.ControlConversions[name], c.Control); ok {
 			c.Uplift = append(c.Uplift, u)
 		}
+		c.GlobalUplift = append(c.GlobalUplift, groups.uplift(name)...)
 	}
 	for i := range doc.Steps {
 		if r := doc.Steps[i].Random; r != nil {

@@ -1,11 +1,19 @@
 package desk
 
-import "math"
+import (
+	"math"
+	"strings"
+
+	"sluice/journey/step"
+)
 
 // Uplift compares those who went through a journey with its control group, by one
 // conversion. With a step it compares those who took a path of it with those who took the
-// path that is the control.
+// path that is the control. With a percentage it compares all who went through the journey
+// with those of them who were in the control group of all journeys, while that was of so
+// many percent.
 type Uplift struct {
+	Percent          int    `json:"percent,omitempty"`
 	Step             string `json:"step,omitempty"`
 	Path             string `json:"path,omitempty"`
 	Conversion       string `json:"conversion"`
@@ -51,4 +59,37 @@ func wilson(x, n int64) (p, low, high float64) {
 	middle, width := p+z*z/(2*float64(n)), z*math.Sqrt(p*(1-p)/float64(n)+z*z/(4*float64(n)*float64(n)))
 	scale := 1 + z*z/float64(n)
 	return p, max(0, (middle-width)/scale), min(1, (middle+width)/scale)
+}
+
+// globalGroups are the counts of the control group of all journeys and of those beside it,
+// by group (step.GlobalGroup), then by what was counted: entered, converted/NAME.
+type globalGroups map[string]map[string]int64
+
+// maxGlobalPercent is the largest control group of all journeys (global_control_percent).
+const maxGlobalPercent = 50
+
+// add adds a count of such a group, by the parts of its name; false: it is of none.
+func (g globalGroups) add(parts []string, n int64) bool {
+	group := parts[0]
+	if !strings.HasPrefix(group, step.GlobalControl.String()) && !strings.HasPrefix(group, step.GlobalOthers.String()) {
+		return false
+	}
+	if g[group] == nil {
+		g[group] = make(map[string]int64)
+	}
+	g[group][strings.Join(parts[1:], "/")] += n
+	return true
+}
+
+// uplift compares both groups by one conversion, for each percentage of which there are both.
+func (g globalGroups) uplift(conversion string) (all []Uplift) {
+	entered, converted := step.Entered.String(), step.Converted.String()+"/"+conversion
+	for percent := 1; percent <= maxGlobalPercent; percent++ {
+		control, others := g[step.GlobalGroup(step.GlobalControl, percent)], g[step.GlobalGroup(step.GlobalOthers, percent)]
+		if u, ok := upliftOf(conversion, others[converted], others[entered], control[converted], control[entered]); ok {
+			u.Percent = percent
+			all = append(all, u)
+		}
+	}
+	return all
 }

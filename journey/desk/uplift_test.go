@@ -100,3 +100,27 @@ func TestCountsOfAStepCalledConverted(t *testing.T) {
 		t.Errorf("converted %v, %+v; want 6 and 2", c.Conversions, c.Uplift)
 	}
 }
+
+// Those who get no marketing mail of any journey are compared with the others, for each
+// percentage by itself: with other people in the groups their shares do not add up.
+func TestUpliftOfTheGlobalControl(t *testing.T) {
+	doc := &plan.Document{Steps: []plan.Step{{ID: "hello"}}, Conversions: []plan.Conversion{{Name: "bought"}, {Name: "asked"}}}
+	var rows []store.SeriesRow
+	for name, n := range map[string]int64{
+		"hello/entered": 150, "hello/treated": 150, "converted/bought": 104,
+		"global_others_5/entered": 70, "global_others_5/converted/bought": 56, "global_control_5/entered": 80, "global_control_5/converted/bought": 48,
+		"global_others_10/entered": 10, "global_others_10/converted/bought": 9, "global_control_10/entered": 10, "global_control_10/converted/bought": 3,
+		"global_others_20/entered": 1,
+	} {
+		rows = append(rows, store.SeriesRow{Name: "journey/j/" + name, Count: n})
+	}
+	c := countsOf(rows, "journey/j/", doc)
+	got := c.GlobalUplift
+	if len(got) != 4 || got[0].Percent != 5 || got[0].Entered != 70 || got[0].Converted != 56 || got[0].ControlEntered != 80 || got[0].ControlConverted != 48 || !got[0].Shown || math.Abs(got[0].Low-0.0524) > 0.00005 ||
+		got[1].Percent != 10 || math.Abs(got[1].Low-0.1705) > 0.00005 || got[2].Conversion != "asked" || got[2].Converted != 0 || got[2].ControlEntered != 80 {
+		t.Errorf("%+v", got)
+	}
+	if len(c.Steps) != 1 || len(c.Uplift) != 0 || c.Conversions["bought"] != 104 {
+		t.Errorf("the groups are taken for something else: %+v", c)
+	}
+}

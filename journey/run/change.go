@@ -72,6 +72,7 @@ func keyOf(in *inside, u *flow.Unit) unitKey {
 }
 
 func (p *part) begin() *change {
+	p.out.GlobalControl = p.control
 	return &change{part: p, units: make(map[unitKey]*flow.Unit), out: &p.out, tallies: make(map[int64]tally), made: make(map[int64][]made),
 		entered: make(map[personOf]journey.Kept), left: make(map[personOf]journey.Kept)}
 }

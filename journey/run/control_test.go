@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"sluice/journey"
+	"sluice/journey/step"
+	"sluice/user"
 )
 
 // The control group of all journeys gets no marketing mail of any: the same people in
@@ -49,6 +51,62 @@ steps:
 	maps.DeleteFunc(withheld[5], func(to string, _ bool) bool { return withheld[10][to] })
 	if len(withheld[5]) > 0 {
 		t.Errorf("%d are among five percent and not among ten", len(withheld[5]))
+	}
+}
+
+// Entries and conversions of those who get no marketing mail of any journey are counted
+// beside those of the others, and people of the journey's own control group in neither. Who
+// has taken over a place converts in the group of the user who entered.
+func TestTheGlobalControlIsCountedBesideTheOthers(t *testing.T) {
+	const people, percent = 400, 20
+	b := newBed(t, people)
+	b.control = percent
+	j := b.publish(`
+id: half
+entry: {when: {event: signup}}
+control: {percent: 10}
+steps:
+  - {id: a, message: {template: x}, next: wait}
+  - {id: wait, delay: {for: 1d}}
+conversions: {name: bought, when: {purchase: "*"}, within: 7d}
+`)
+	b.enterAll(people)
+	b.passes(b.open())
+	control, others, own := int64(0), int64(0), int64(0)
+	var other int64
+	for number, r := range b.records(j) {
+		switch id := (user.ID{Number: number}); {
+		case r.State == journey.StateControl:
+			own++
+		case step.InGlobalControl(id, percent):
+			control++
+		default:
+			others, other = others+1, number
+		}
+	}
+	into := int64(people + 1)
+	for !step.InGlobalControl(user.ID{Number: into}, percent) {
+		into++
+	}
+	b.merge(people+1, other, user.ID{Number: into})
+	b.passes(b.open())
+	for n := int64(1); n <= people; n++ {
+		who := n
+		if n == other {
+			who = into
+		}
+		b.fact(uint64(2*people)+uint64(n), who, journey.FactPurchase, "shoe", `{}`)
+	}
+	b.passes(b.open())
+	f := b.read()
+	for name, want := range map[string]int64{
+		"half/a/held": own, "half/held_converted/bought": own, "half/a/withheld": control,
+		"half/global_control_20/entered": control, "half/global_others_20/entered": others,
+		"half/global_control_20/converted/bought": control, "half/global_others_20/converted/bought": others,
+	} {
+		if got := f.counts["journey/"+name]; got != want || want == 0 {
+			t.Errorf("%s: %d are counted, want %d", name, got, want)
+		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"sluice/lib/jsonscan"
 	"sluice/mail"
 	"sluice/user"
-	"sluice/user/rule"
 )
 
 // Mailing decides who gets the mails of a message step. It never changes.
@@ -55,16 +54,6 @@ func (m *Mailing) Judge(id user.ID, profile string, control int, got func(byCap 
 	}
 	return to, 0
 }
-
-// InGlobalControl reports whether somebody is among so many percent of all people who
-// get no marketing mail of any journey. Who is among 5 percent is among 10 too.
-func InGlobalControl(id user.ID, percent int) bool {
-	return rule.Bucket(id, globalControlSeed) < int64(percent)*100
-}
-
-// globalControlSeed is what buckets of that group are named by. It must never change:
-// people would leave the group and others come into it.
-const globalControlSeed = "control of all journeys"
 
 // Recipient is what the profile of a person says about mail.
 type Recipient struct {

@@ -198,6 +198,9 @@ func (j *Journey) convert(p *Person, f *journey.Fact, now time.Time, out *Result
 					what = HeldConverted
 				}
 				out.count(0, i, what)
+				if what == Converted {
+					out.countGlobal(j, p, &p.Record, i)
+				}
 				if at := int(p.Record.Step); hasStep(p.Record.State) && at < len(j.p.Steps) {
 					out.count(at, i, ConvertedAt)
 				}

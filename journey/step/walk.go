@@ -92,11 +92,17 @@ const (
 
 	// ConvertedAt is Converted by the step where the person is then, or went to the end by.
 	ConvertedAt
+
+	// GlobalControl and GlobalOthers are entries and conversions of those who go through the
+	// journey, by whether they are in the control group of all journeys. Step is its
+	// percentage, Path the conversion; -1: an entry.
+	GlobalControl
+	GlobalOthers
 )
 
 // String returns the word that names of counts have.
 func (w What) String() string {
-	return [...]string{"", "entered", "passed", "exited", "left_out", "converted", "held", "held_converted", "capped", "limited", "withheld", "treated", "converted"}[w]
+	return [...]string{"", "entered", "passed", "exited", "left_out", "converted", "held", "held_converted", "capped", "limited", "withheld", "treated", "converted", "global_control", "global_others"}[w]
 }
 
 // Compare orders counts by step, what and path.
@@ -105,8 +111,16 @@ func (c Count) Compare(other Count) int {
 }
 
 // CountName names a count in the series: journey/ID/STEP/WHAT, and behind that the
-// path or the conversion; of a conversion over all steps journey/ID/WHAT/NAME.
+// path or the conversion; of a conversion over all steps journey/ID/WHAT/NAME. Of a group of
+// all journeys (GlobalGroup) it is journey/ID/GROUP/entered, or converted/NAME.
 func (j *Journey) CountName(c Count) string {
+	if c.What == GlobalControl || c.What == GlobalOthers {
+		name := "journey/" + j.p.ID + "/" + GlobalGroup(c.What, c.Step) + "/"
+		if c.Path < 0 {
+			return name + Entered.String()
+		}
+		return name + Converted.String() + "/" + j.p.Conversions[c.Path].Name
+	}
 	if c.What == Converted || c.What == HeldConverted {
 		return "journey/" + j.p.ID + "/" + c.What.String() + "/" + j.p.Conversions[c.Path].Name
 	}
@@ -142,6 +156,10 @@ type Result struct {
 
 	// Closed: nobody enters by a fact.
 	Closed bool
+
+	// GlobalControl is the percentage of all people who get no marketing mail of any journey,
+	// by whom entries and conversions are counted too; 0: there are none.
+	GlobalControl int
 
 	at    [][]int32 // by step: who is there
 	texts []string
@@ -232,6 +250,7 @@ func (j *Journey) Enter(people []Person, now time.Time, out *Result) (entered in
 		if j.p.Control > 0 || len(j.p.Conversions) > 0 {
 			out.count(0, -1, Treated)
 		}
+		out.countGlobal(j, &people[i], &out.Records[i], -1)
 		out.arrive(j, i, 0, now)
 	}
 	return entered, j.walk(people, now, out)

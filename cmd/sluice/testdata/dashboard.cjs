@@ -596,7 +596,7 @@ async function unreached(browser, page, path, width, tries = 3) {
     await page.unroute(/\/v1\/(sends|mailboxes)\b/);
   });
   await step("people who stay in a journey", async () => {
-    const held = { id: "held", name: "Held", status: "live", version: 1, revision: 1, created: "2026-03-02T09:00:00.000Z", updated: "2026-03-02T09:00:00.000Z", document: { id: "held" }, versions: [], counts: { steps: [], conversions: {}, limited: 0, control: 0, control_conversions: {}, uplift: [], path_uplift: [] } };
+    const held = { id: "held", name: "Held", status: "live", version: 1, revision: 1, created: "2026-03-02T09:00:00.000Z", updated: "2026-03-02T09:00:00.000Z", document: { id: "held" }, versions: [], counts: { steps: [], conversions: {}, limited: 0, control: 0, control_conversions: {}, uplift: [], path_uplift: [], global_uplift: [] } };
     held.stays = { more: true, steps: [
       { step: "hello", people: 12, since: "2026-03-02T10:00:00.000Z", reason: "no_mail", why: "its mail cannot be made: no sender" },
       { step: "later", people: 0, reason: "no_mail", why: "its mail cannot be made: no template" },

@@ -3726,6 +3726,23 @@ export interface components {
                     /** @description 0 is not between them; else no difference is shown. */
                     shown: boolean;
                 }[];
+                /** @description For each conversion, where `global_control_percent` is set: those who went through the journey and get its mail, compared with those who went through it and get no marketing mail of any journey. */
+                global_uplift: {
+                    /** @description How many of a hundred people were in that group. Of each percentage it is counted by itself. */
+                    percent: number;
+                    conversion: string;
+                    entered: number;
+                    converted: number;
+                    control_entered: number;
+                    control_converted: number;
+                    /** @description Of the shares that converted. */
+                    difference: number;
+                    /** @description The true difference is from here to `high`, with a confidence of 95 percent. */
+                    low: number;
+                    high: number;
+                    /** @description 0 is not between them; else no difference is shown. */
+                    shown: boolean;
+                }[];
             };
             /** @description People who are due and stay at a step, mostly for want of its mail. Absent if Redis, which has where people are, does not answer. */
             stays?: {
