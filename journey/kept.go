@@ -3,6 +3,7 @@ package journey
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"sluice"
 )
@@ -58,3 +59,23 @@ func (k *Kept) Decode(b []byte) error {
 
 // Of reports whether it is of a person's time in the journey that a record is of.
 func (k *Kept) Of(r *Record) bool { return k.Entered == r.Entered && k.Occurrence == r.Occurrence }
+
+// waitedPrefix begins the names of members of a context that are properties of events that
+// steps have waited for.
+const waitedPrefix = "wait_for:"
+
+// WaitedMember is the name that a property of the event which a step wait_for has waited for
+// has in the context: what such an event says is kept beside what the person entered with.
+func WaitedMember(step, property string) string { return waitedPrefix + step + "/" + property }
+
+// WaitedIn takes such a name apart; false: it is that of something else.
+func WaitedIn(member string) (step, property string, ok bool) {
+	rest, ok := strings.CutPrefix(member, waitedPrefix)
+	if !ok {
+		return "", "", false
+	}
+	return strings.Cut(rest, "/")
+}
+
+// HasWaited reports whether a context may have such members.
+func HasWaited(context string) bool { return strings.Contains(context, waitedPrefix) }

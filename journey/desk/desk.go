@@ -305,9 +305,11 @@ func (d *Desk) unsendable(ctx context.Context, p *plan.Plan) (all plan.Problems,
 		if s.Message == nil {
 			continue
 		}
-		_, _, err := d.Database.Mailing(ctx, s.Message)
+		_, with, err := d.Database.Mailing(ctx, s.Message)
 		bad, ok := errors.AsType[*env.Unsendable](err)
 		switch {
+		case with != nil && p.NotWaited(i, with.Waited) != "":
+			all = append(all, plan.Problem{Place: "steps." + s.ID + ".message", Want: "its mail names what a step has waited for: " + p.NotWaited(i, with.Waited)})
 		case ok:
 			all = append(all, plan.Problem{Place: "steps." + s.ID + ".message", Want: bad.Error()})
 		case err != nil:

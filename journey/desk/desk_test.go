@@ -557,3 +557,31 @@ steps:
 		t.Errorf("warned of %v, want %v", places, want)
 	}
 }
+
+// The mail of a step names what other steps have waited for where that is known alone.
+func TestMailOfWhatWasWaitedForIsBehindIt(t *testing.T) {
+	const text = `
+id: asks
+entry: {when: {event: e}}
+steps:
+  - {id: early, message: {content: {subject: a, text: EARLY, from: us@example.org}}, next: w}
+  - id: w
+    wait_for: {within: 1d, paths: [{name: a, when: {event: f}, next: late}], otherwise: exit}
+  - {id: late, message: {content: {subject: a, text: LATE, from: us@example.org}}}
+`
+	b := newBed(t)
+	with := func(early, late string) string {
+		return strings.NewReplacer("EARLY", early, "LATE", late).Replace(text)
+	}
+	j := b.create(with("hello", `"{{waited.v.x}}"`))
+	_, err := b.Publish(t.Context(), "asks", j.Revision)
+	b.refused(err, sluice.CodeInvalid, "steps.late.message", `there is no step "v"`)
+	j, err = b.Update(t.Context(), "asks", j.Revision, Written{Text: with(`"{{waited.w.x}}"`, "hello"), YAML: true})
+	b.ok(err)
+	_, err = b.Publish(t.Context(), "asks", j.Revision)
+	b.refused(err, sluice.CodeInvalid, "steps.early.message", "want a step behind w")
+	j, err = b.Update(t.Context(), "asks", j.Revision, Written{Text: with("hello", `"{{waited.w.x}}"`), YAML: true})
+	b.ok(err)
+	_, err = b.Publish(t.Context(), "asks", j.Revision)
+	b.ok(err)
+}

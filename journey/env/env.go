@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/journey"
 	"sluice/journey/plan"
 	"sluice/lib/mime"
 	"sluice/mail"
@@ -62,9 +63,7 @@ func (d *Database) Mailing(ctx context.Context, m *plan.Mailing) (send mail.Send
 	if len(text) > mail.MaxInlineBytes {
 		return mail.Send{}, nil, &Unsendable{fmt.Errorf("its content has %d bytes, at most %d go with each mail: make it a template", len(text), mail.MaxInlineBytes)}
 	}
-	if names, all := template.ContextMembers(source); all || len(names) > 0 {
-		with = &Contextual{plan.Members{All: all, Names: names}, content}
-	}
+	with = contextual(source, content)
 	return mail.Send{
 		Recipients: 1, Priority: m.Priority, Class: m.Class, Form: mail.ContentTemplate,
 		From: box.Address.String(), Route: m.Route, Tags: strings.Join(m.Tags, ","), Content: text,
@@ -74,13 +73,41 @@ func (d *Database) Mailing(ctx context.Context, m *plan.Mailing) (send mail.Send
 // Contextual is the content of mails that have members of the context.
 type Contextual struct {
 	Members plan.Members
+
+	// Waited are steps wait_for: the content names properties of what they have waited for.
+	Waited []string
+
 	content template.Content
+	entered bool // the content has members of what the person entered with
 }
 
-// With returns the content of a mail with what its person entered with.
+// contextual makes it of what a template names; nil: nothing of the context.
+func contextual(source *mail.TemplateVersion, content template.Content) *Contextual {
+	names, all := template.ContextMembers(source)
+	c := &Contextual{content: content, entered: all || len(names) > 0}
+	c.Members.Add(plan.Members{All: all, Names: names})
+	waited, allWaited := template.WaitedMembers(source)
+	for _, w := range waited {
+		c.Members.Add(plan.Members{Names: []string{journey.WaitedMember(w.Step, w.Property)}})
+		c.Waited = append(c.Waited, w.Step)
+	}
+	if c.Members.AllWaited = allWaited; !c.Members.Any() {
+		return nil
+	}
+	return c
+}
+
+// With returns the content of a mail with what its person entered with, and with what steps
+// have waited for.
 func (c *Contextual) With(context string) string {
 	content := c.content
-	content.Variables = template.WithContext(content.Variables, c.Members.Of(context))
+	entered, waited := plan.SplitWaited(c.Members.Of(context))
+	if c.entered {
+		content.Variables = template.WithContext(content.Variables, entered)
+	}
+	if c.Members.AllWaited || len(c.Waited) > 0 {
+		content.Variables = template.WithWaited(content.Variables, waited)
+	}
 	return string(content.Append(nil))
 }
 

@@ -46,3 +46,42 @@ func TestMailsHaveTheContextTheyName(t *testing.T) {
 		t.Errorf("of nothing: got %q, %v", m.Text, err)
 	}
 }
+
+// So it is for what steps have waited for, which is apart from what the person entered with.
+func TestMailsHaveWhatStepsHaveWaitedFor(t *testing.T) {
+	const text = `{{waited.react.total}} {{ waited["a-b"].name }} {{ waited.react.none }} {{context.total}}`
+	d := &Database{}
+	_, with, err := d.Mailing(t.Context(), &plan.Mailing{From: "a@example.com", Class: mail.ClassMarketing,
+		Content: &mail.TemplateVersion{Subject: "s", Text: text, Class: mail.ClassMarketing}})
+	if err != nil || with == nil || strings.Join(with.Waited, " ") != "react a-b react" {
+		t.Fatal(with, err)
+	}
+	for context, want := range map[string]string{
+		`{"total":7,"wait_for:react/total":8,"wait_for:react/other":"secret","wait_for:a-b/name":"Ann"}`: "8 Ann  7",
+		`{"total":7}`: "   7",
+		"":            "   ",
+	} {
+		content := with.With(context)
+		if strings.Contains(content, "secret") {
+			t.Errorf("a property that it does not name goes along: %s", content)
+		}
+		c, err := template.ParseContent(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiled, err := template.Compile(c.Mail)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := compiled.Render(&template.Input{Variables: c.Variables, Origin: template.Origin{Journey: "trial", Step: "hello"}})
+		if err != nil || m.Text != want {
+			t.Errorf("%s: got %q, %v, want %q", context, m.Text, err, want)
+		}
+	}
+	for text, all := range map[string]bool{"{{ waited }}": true, "{{ waited.react }}": true, "{{ context.total }} waited": false} {
+		_, with, err := d.Mailing(t.Context(), &plan.Mailing{From: "a@example.com", Class: mail.ClassMarketing, Content: &mail.TemplateVersion{Subject: "s", Text: text, Class: mail.ClassMarketing}})
+		if err != nil || with == nil || with.Members.AllWaited != all {
+			t.Errorf("%s: %+v, %v", text, with, err)
+		}
+	}
+}

@@ -85,6 +85,7 @@ type compiler struct {
 	exitRules  []*rule.Rule
 	waitRules  []*rule.Rule // of the step at hand
 	questions  rule.Questions
+	waited     []waitedFor
 	lost       bool // a way leads nobody knows where
 	from       int  // the step at hand
 	edges      []edge
@@ -166,6 +167,7 @@ func (c *compiler) document() {
 	}
 	c.steps()
 	c.graph()
+	c.waitedBefore()
 }
 
 func (c *compiler) id(place, id, of string) {
@@ -250,6 +252,9 @@ func (c *compiler) rule(place string, raw *Raw, o rule.Options) *rule.Rule {
 		return nil
 	}
 	c.needs(place, r)
+	for _, step := range r.WaitedFor() {
+		c.waited = append(c.waited, waitedFor{c.from, step, place})
+	}
 	*raw = Raw(r.String())
 	return r
 }
@@ -261,11 +266,21 @@ func (c *compiler) ofPerson() rule.Options {
 		o.Allow &^= rule.Context
 	}
 	o.Refuse = func(about rule.About) string {
-		if about == rule.Context {
+		switch about {
+		case rule.Context:
 			return "people enter this journey with no context: neither by an event, nor by a purchase, nor by the API"
+		case rule.Waited:
+			return "this rule is asked wherever the person is, and what a step has waited for is known behind that step alone: put it into a split"
 		}
-		return "no event is at hand here: say context, which is what the person entered with"
+		return "no event is at hand here: say context, which is what the person entered with, or name beside it the step that has waited for the event"
 	}
+	return o
+}
+
+// ofStep are the options of a rule of a step: steps before it have waited.
+func (c *compiler) ofStep() rule.Options {
+	o := c.ofPerson()
+	o.Allow |= rule.Waited
 	return o
 }
 

@@ -9,18 +9,99 @@ import (
 	"sluice/user/profile"
 )
 
-// Members are members of the context: those of some names, or all.
+// Members are members of the context: those of some names, or all. AllWaited are all
+// properties of events that steps have waited for (journey.WaitedMember), which All is not.
 type Members struct {
-	All   bool
-	Names []string // sorted
+	All, AllWaited bool
+	Names          []string // sorted
 }
 
 // Any reports whether there may be one.
-func (m *Members) Any() bool { return m.All || len(m.Names) > 0 }
+func (m *Members) Any() bool { return m.All || m.AllWaited || len(m.Names) > 0 }
+
+// has reports whether a member is one of them.
+func (m *Members) has(name string) bool {
+	if _, named := slices.BinarySearch(m.Names, name); named {
+		return true
+	}
+	if _, _, waited := journey.WaitedIn(name); waited {
+		return m.AllWaited
+	}
+	return m.All
+}
+
+// WaitsFor reports whether some of them may be properties of the event that a step has
+// waited for.
+func (m *Members) WaitsFor(step string) bool {
+	prefix := journey.WaitedMember(step, "")
+	i, _ := slices.BinarySearch(m.Names, prefix)
+	return m.AllWaited || i < len(m.Names) && strings.HasPrefix(m.Names[i], prefix)
+}
+
+// WithWaited returns a context, an object or empty, with those of the members that are
+// properties of the event that a step has waited for: an object, or empty. Those of an event
+// that the step noted before are taken away.
+func (m *Members) WithWaited(context, step, properties string) string {
+	var b strings.Builder
+	separator := "{"
+	add := func(name, value string) {
+		b.WriteString(separator + profile.Quoted(name) + ":" + value)
+		separator = ","
+	}
+	for s := jsonscan.Read(context); context != "" && s.Next(); {
+		if of, _, waited := journey.WaitedIn(s.Key); !waited || of != step {
+			add(s.Key, s.Value.Raw)
+		}
+	}
+	for s := jsonscan.Read(properties); properties != "" && s.Next(); {
+		if name := journey.WaitedMember(step, s.Key); m.has(name) {
+			add(name, s.Value.Raw)
+		}
+	}
+	if b.Len() == 0 {
+		return "{}"
+	}
+	return b.String() + "}"
+}
+
+// SplitWaited takes a context apart, an object or empty: what the person entered with, and
+// the properties of events that steps have waited for, by step: {"STEP": {"NAME": VALUE}}.
+func SplitWaited(context string) (entered, waited string) {
+	if !journey.HasWaited(context) {
+		return context, ""
+	}
+	var all, of strings.Builder
+	last, before := "", "{"
+	for s := jsonscan.Read(context); s.Next(); {
+		step, name, is := journey.WaitedIn(s.Key)
+		switch {
+		case !is:
+			all.WriteString(before + profile.Quoted(s.Key) + ":" + s.Value.Raw)
+			before = ","
+			continue
+		case step != last && last != "":
+			of.WriteString("},")
+			fallthrough
+		case step != last:
+			of.WriteString(profile.Quoted(step) + ":{")
+		default:
+			of.WriteString(",")
+		}
+		of.WriteString(profile.Quoted(name) + ":" + s.Value.Raw)
+		last = step
+	}
+	if all.Len() > 0 {
+		entered = all.String() + "}"
+	}
+	if of.Len() > 0 {
+		waited = "{" + of.String() + "}}"
+	}
+	return entered, waited
+}
 
 // Add adds others.
 func (m *Members) Add(other Members) {
-	m.All = m.All || other.All
+	m.All, m.AllWaited = m.All || other.All, m.AllWaited || other.AllWaited
 	m.Names = slices.Compact(slices.Sorted(slices.Values(slices.Concat(m.Names, other.Names))))
 }
 
@@ -33,7 +114,7 @@ func (m *Members) Of(context string) string {
 	var b strings.Builder
 	separator := "{"
 	for s := jsonscan.Read(context); s.Next(); {
-		if _, wanted := slices.BinarySearch(m.Names, s.Key); !wanted && !m.All {
+		if !m.has(s.Key) {
 			continue
 		}
 		name := profile.Quoted(s.Key)
@@ -51,32 +132,19 @@ func (m *Members) Of(context string) string {
 
 // Context is what of the context steps look at after a person has waited, or while: what
 // is kept of it. Templates are not looked into. A step that goes into another journey
-// takes all along, if the journey lets people in with any.
+// takes all along, if the journey lets people in with any. Properties of events that steps
+// have waited for are kept with it.
 //
 // A message step is a wait too, for the hours without mail, a rate or a full lane keep people
 // there. So is an update: where a commit has as much as it may, people stay there until the
 // next one.
 func (p *Plan) Context() (kept Members) {
 	behind := make([]bool, len(p.Steps))
-	var visit func(i int)
-	visit = func(i int) {
-		if i == Out || behind[i] {
-			return
-		}
-		behind[i] = true
-		visit(p.Steps[i].Next)
-		for n := range p.Steps[i].Paths {
-			visit(p.Steps[i].Paths[n].Next)
-		}
-		if d := p.Steps[i].Delay; d != nil && d.Date != nil {
-			visit(d.Date.Otherwise)
-		}
-	}
 	for i := range p.Steps {
 		if s := &p.Steps[i]; s.waits() {
-			visit(s.Next)
+			p.behind(s.Next, behind)
 			for n := range s.Paths {
-				visit(s.Paths[n].Next)
+				p.behind(s.Paths[n].Next, behind)
 			}
 		}
 	}

@@ -27,9 +27,56 @@ func TestContextThatIsKept(t *testing.T) {
 			t.Errorf("%s: %v", steps, err)
 			continue
 		}
-		if got := fmt.Sprint(p.Context()); got != want {
+		if got := keptOf(p); got != want {
 			t.Errorf("%s: got %s, want %s", steps, got, want)
 		}
+	}
+}
+
+func keptOf(p *Plan) string {
+	kept := p.Context()
+	return fmt.Sprintf("{%t %v}", kept.All, kept.Names)
+}
+
+// What steps look at of an event that a step has waited for is kept under a name of its own:
+// beside all that a step go takes along, and instead of that of an event of before.
+func TestWaitedMembers(t *testing.T) {
+	const text = `
+id: a
+entry: {when: {event: e}}
+steps:
+  - id: w
+    wait_for: {within: 1d, paths: [{name: a, when: {event: f}, next: s}], otherwise: s}
+  - {id: s, split: {if: {property: x, step: w, is: exists}, then: g, else: exit}}
+  - {id: g, go: {journey: welcome}}
+`
+	_, p, err := LoadYAML(text, world{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := p.Context()
+	if !kept.All || fmt.Sprint(kept.Names) != "[wait_for:w/x]" || !kept.WaitsFor("w") || kept.WaitsFor("v") || kept.WaitsFor("wait") {
+		t.Errorf("%+v", kept)
+	}
+	context := kept.WithWaited(`{"a":1,"wait_for:w/x":"old","wait_for:v/y":2}`, "w", `{"x":[3],"z":4}`)
+	if want := `{"a":1,"wait_for:v/y":2,"wait_for:w/x":[3]}`; context != want {
+		t.Errorf("got %s, want %s", context, want)
+	}
+	if got, want := kept.Of(context), `{"a":1,"wait_for:w/x":[3]}`; got != want {
+		t.Errorf("of it %s, want %s", got, want)
+	}
+	if got := kept.WithWaited(`{"wait_for:w/x":1}`, "w", ""); got != "{}" {
+		t.Errorf("without properties %s is left", got)
+	}
+	entered, waited := SplitWaited(`{"a":1,"wait_for:v/y":2,"wait_for:w/x":[3],"wait_for:w/z":4}`)
+	if entered != `{"a":1}` || waited != `{"v":{"y":2},"w":{"x":[3],"z":4}}` {
+		t.Errorf("apart: %s and %s", entered, waited)
+	}
+	if entered, waited = SplitWaited(`{"wait_for:w/x":1}`); entered != "" || waited != `{"w":{"x":1}}` {
+		t.Errorf("alone: %s and %s", entered, waited)
+	}
+	if kept = (Members{AllWaited: true}); !kept.WaitsFor("w") || kept.Of(context) != `{"wait_for:v/y":2,"wait_for:w/x":[3]}` {
+		t.Errorf("all that steps waited for: %s", kept.Of(context))
 	}
 }
 

@@ -249,7 +249,11 @@ func (c *compiler) onMail(place string, t *Trigger) On {
 
 // onRule compiles a rule that is waited for: one of exit_when, or of the step at hand.
 func (c *compiler) onRule(place string, t *Trigger) On {
-	r := c.rule(place, &t.Rule, c.ofPerson())
+	options := c.ofPerson()
+	if c.waitRules != nil {
+		options = c.ofStep()
+	}
+	r := c.rule(place, &t.Rule, options)
 	on := On{Kind: OnRule, Looks: looksAt(r)}
 	if c.waitRules != nil {
 		on.Rule = len(c.waitRules)

@@ -286,3 +286,35 @@ func TestProblemsOfJSON(t *testing.T) {
 		t.Error("an unknown member is read")
 	}
 }
+
+// Rules look at what a step has waited for behind that step alone, and where it has met
+// something that has properties.
+func TestProblemsOfWhatWasWaitedFor(t *testing.T) {
+	const steps = `steps: [
+		{id: early, split: {if: {property: x, step: EARLY, is: exists}, then: w, else: w}},
+		{id: w, wait_for: {within: 1d, paths: [{name: a, when: {event: f}, next: s}, {name: b, when: {attribute: plan}, next: none}], otherwise: none}},
+		{id: none, split: {if: {property: x, step: NONE, is: exists}, then: exit, else: v}},
+		{id: v, wait_for: {within: 1d, paths: [{name: a, when: [{mail: opened}, {rule: {property: x, step: RULE, is: exists}}], next: exit}], otherwise: exit}},
+		{id: s, delay: {for: 1h}, next: last},
+		{id: last, audiences: {paths: [{name: a, if: {property: x, step: LAST, is: exists}, next: exit}], otherwise: exit}}]`
+	for _, c := range []struct{ early, none, rule, last, place, want string }{
+		{"w", "", "", "w", "steps.early.split.if", "want a step behind w"},
+		{"", "w", "", "w", "steps.none.split.if", "on a path on which it has met an event"},
+		{"", "", "w", "w", "steps.v.wait_for.paths[0].when[1].rule", "want a step behind w"},
+		{"", "", "", "v", "steps.last.audiences.paths[0].if", "want a step that waits for an event or a purchase"},
+		{"", "", "", "s", "steps.last.audiences.paths[0].if", "s waits for nothing that happens"},
+		{"", "", "", "x", "steps.last.audiences.paths[0].if", `there is no step "x"`},
+	} {
+		text := steps
+		for name, of := range map[string]string{"EARLY": c.early, "NONE": c.none, "RULE": c.rule, "LAST": c.last} {
+			if of == "" { // asks the profile
+				text = strings.Replace(text, "property: x, step: "+name, "attribute: x", 1)
+			}
+			text = strings.Replace(text, name, of, 1)
+		}
+		checkProblem(t, filled("", strings.ReplaceAll(text, "\t", " "), ""), c.place, c.want)
+	}
+	checkProblem(t, filled("", "", "exit_when: {rule: {property: x, step: w, is: exists}}"), "exit_when.rule.property", "known behind that step alone")
+	checkProblem(t, filled("entry: {when: {event: e}, who: {property: x, step: w, is: exists}}", "", ""), "entry.who.property", "known behind that step alone")
+	checkProblem(t, filled("entry: {when: {event: e, where: {property: x, step: w, is: exists}}}", "", ""), "entry.when.where.property", "about properties of what happens, and nothing else")
+}

@@ -111,7 +111,7 @@ func (c *compiler) step(place string, s *Step, p *PlanStep) {
 		p.Kind, p.Update = StepUpdate, c.update(join(at, "attributes"), s.Update)
 	case "split":
 		p.Kind, single = StepSplit, false
-		rules = append(rules, c.rule(join(at, "if"), &s.Split.If, c.ofPerson()))
+		rules = append(rules, c.rule(join(at, "if"), &s.Split.If, c.ofStep()))
 		p.Paths = []PlanPath{c.planPath(branchThen, join(at, branchThen), &s.Split.Then)}
 		c.otherwise(p, join(at, branchElse), &s.Split.Else)
 	case "audiences":
@@ -214,7 +214,7 @@ func (c *compiler) audiences(at string, a *Audiences, p *PlanStep) (rules []*rul
 		for i := range a.Paths {
 			x, place := &a.Paths[i], fmt.Sprintf("%s.paths[%d]", at, i)
 			c.pathName(place, x.Name, names)
-			rules = append(rules, c.rule(join(place, "if"), &x.If, c.ofPerson()))
+			rules = append(rules, c.rule(join(place, "if"), &x.If, c.ofStep()))
 			p.Paths = append(p.Paths, c.planPath(x.Name, join(place, "next"), &x.Next))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"sluice/flow"
 	"sluice/journey"
+	"sluice/journey/plan"
 	"sluice/journey/step"
 	"sluice/lib/faults"
 	"sluice/store"
@@ -244,6 +245,7 @@ func (c *change) goOn(ctx context.Context, in *inside, from *version, people []s
 		if to[target] == nil {
 			order = append(order, target)
 		}
+		p.Given.Context, _ = plan.SplitWaited(p.Given.Context) // steps of the other journey have waited for nothing
 		p.By, p.EnteredAt = from.goesBy(&p), c.entersAt(from, &p, target)
 		p.Record = journey.Record{} // of the other journey it is not read yet
 		to[target] = append(to[target], p)

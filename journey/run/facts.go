@@ -152,6 +152,9 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 	}
 	if now := &c.out.Records[0]; now.Entered != r.Entered || now.Occurrence != r.Occurrence {
 		person.Given.Context = f.Properties()
+	} else if c.out.Waited {
+		person.Given.Context = c.out.Context
+		c.keep(in, f.Number, now, v.keeps.Of(c.out.Context))
 	}
 	return c.settle(ctx, in, v, []step.Person{person})
 }

@@ -239,8 +239,9 @@ func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (v *
 		return nil, nil, &unreadableError{err}
 	}
 	stay := make(map[int]bool)
-	walk = walk.Staying(stay)
-	v = &version{number: stored.Version, place: uint8(stored.Version), walk: walk, holds: walk.Paused(), held: walk.Held(), skips: walk.Skipping(), stay: stay, mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), keeps: p.Context(), publishedMillis: stored.CreatedMillis}
+	keeps := p.Context()
+	walk = walk.Staying(stay).Keeping(&keeps)
+	v = &version{number: stored.Version, place: uint8(stored.Version), walk: walk, holds: walk.Paused(), held: walk.Held(), skips: walk.Skipping(), stay: stay, mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), publishedMillis: stored.CreatedMillis}
 	for i := range p.Steps {
 		m := p.Steps[i].Message
 		if m == nil {
@@ -257,9 +258,10 @@ func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (v *
 			return nil, nil, fmt.Errorf("step %s: %w", p.Steps[i].ID, err)
 		}
 		if v.mails[i] = one; one.with != nil {
-			v.keeps.Add(one.with.Members)
+			keeps.Add(one.with.Members)
 		}
 	}
+	v.keeps = keeps
 	v.weigh()
 	return v, stays, nil
 }

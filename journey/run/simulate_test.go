@@ -38,7 +38,9 @@ steps:
         - {name: clicked, when: {event: click, where: {property: n, is: less_than, value: 3}}, next: thanks}
         - {name: asked, when: {event: ask}, next: draw}
       otherwise: nudge
-  - {id: thanks, message: {template: x}, next: draw}
+  - {id: thanks, message: {template: x}, next: rest}
+  - {id: rest, delay: {for: 1h}, next: less}
+  - {id: less, split: {if: {property: n, step: read, is: less_than, value: 2}, then: draw, else: exit}}
   - {id: nudge, message: {template: x}}
   - id: draw
     random: {paths: [{name: a, weight: 20, next: a}, {name: b, weight: 30, next: b}, {name: none, weight: 50, next: exit}]}
@@ -119,6 +121,9 @@ func TestTheSimulationIsTheEngine(t *testing.T) {
 		if f.counts["journey/compared/"+name] == 0 {
 			t.Errorf("none is %s: nobody's context is known behind the wait", name)
 		}
+	}
+	if f.counts["journey/compared/less/passed/then"] == 0 || f.counts["journey/compared/less/passed"] == 0 {
+		t.Errorf("what a step has waited for is not known behind it: %v", f.counts)
 	}
 }
 

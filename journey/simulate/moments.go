@@ -211,6 +211,9 @@ func (r *runner) told(h *Happening, now time.Time) error {
 	if err != nil || !came {
 		return err
 	}
+	if r.out.Waited {
+		r.contexts[i] = r.keeps.Of(r.out.Context)
+	}
 	r.settle([]int32{i}, now)
 	return nil
 }

@@ -23,6 +23,8 @@ type Journey struct {
 
 	own []int // those of the plan's needs that are about the journey itself
 
+	keeps *plan.Members // of the context
+
 	paused bool
 	stands bool
 	held   bool
@@ -69,9 +71,18 @@ func (j *Journey) Skipping() *Journey {
 	return &skipping
 }
 
+// Keeping returns the same journey, of whose contexts these members are kept: mails look at
+// some beside those of the plan.
+func (j *Journey) Keeping(keeps *plan.Members) *Journey {
+	keeping := *j
+	keeping.keeps = keeps
+	return &keeping
+}
+
 // New makes one of a plan.
 func New(p *plan.Plan) (*Journey, error) {
-	j := &Journey{p: p}
+	keeps := p.Context()
+	j := &Journey{p: p, keeps: &keeps}
 	if err := j.sort(); err != nil {
 		return nil, err
 	}

@@ -254,16 +254,37 @@ func (j *Journey) insideFact(p *Person, f *journey.Fact, now time.Time, out *Res
 		}
 		// A better path may come yet, or nobody moves, or did so until now: the first one counts.
 		if s.Ranked && n > 0 || j.stands || !s.Ranked && p.Record.Rank != 0 {
-			return note(s, n, p, now, &out.Records[0], j.stands), nil
+			noted := note(s, n, p, now, &out.Records[0], j.stands)
+			if noted {
+				out.waited(j, s, p, &s.Paths[n].When[fired], f)
+			}
+			return noted, nil
 		}
 		out.Records[0].Rank = 0
 		out.take(j, 0, at, n)
 		out.arrive(j, 0, s.Paths[n].Next, now)
 		one := *p
 		one.EnteredAt = secondOf(f)
+		if out.waited(j, s, p, &s.Paths[n].When[fired], f); out.Waited {
+			one.Given.Context = out.Context
+		}
 		return true, j.walk([]Person{one}, now, out)
 	}
 	return false, nil
+}
+
+// waited takes over, of a fact that a step has waited for, what later steps look at. A fact
+// that takes the place of another one, which was noted, may have no properties: then there is
+// nothing of either.
+func (r *Result) waited(j *Journey, s *plan.PlanStep, p *Person, on *plan.On, f *journey.Fact) {
+	if !j.keeps.WaitsFor(s.ID) {
+		return
+	}
+	properties := ""
+	if on.Kind.HasProperties() {
+		properties = f.Properties()
+	}
+	r.Waited, r.Context = true, j.keeps.WithWaited(p.Given.Context, s.ID, properties)
 }
 
 // note notes a path of a wait that has happened, unless one that counts more has before. ends:

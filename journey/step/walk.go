@@ -161,6 +161,11 @@ type Result struct {
 	// by whom entries and conversions are counted too; 0: there are none.
 	GlobalControl int
 
+	// Waited: the fact is one that a step has waited for, and of its properties Context, which
+	// is the person's from now on, has what is looked at later.
+	Waited  bool
+	Context string
+
 	at    [][]int32 // by step: who is there
 	texts []string
 	ids   []uint64
@@ -171,6 +176,7 @@ type Result struct {
 // reset begins a new result.
 func (r *Result) reset(people, steps int) {
 	r.Records = append(r.Records[:0], make([]journey.Record, people)...)
+	r.Waited, r.Context = false, ""
 	r.Mails, r.Updates, r.Goes, r.Ways = r.Mails[:0], r.Updates[:0], r.Goes[:0], r.Ways[:0]
 	if r.Counts == nil {
 		r.Counts = make(map[Count]int)

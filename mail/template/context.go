@@ -13,13 +13,20 @@ import (
 // contextVariable is what a person entered a journey with, in mails of the journey.
 const contextVariable = "context"
 
+// waitedVariable is what steps of a journey have waited for: waited.STEP.PROPERTY.
+const waitedVariable = "waited"
+
 // In templates: what is looked at inside of tags, and where a member of the context is
 // named there.
 var (
 	tagPattern      = regexp.MustCompile(`(?s)\{\{.*?\}\}|\{%.*?%\}`)
 	computedPattern = regexp.MustCompile(`[^\w\]})]\s*\[\s*[^\s"'\]]`) // the variable [name]
-	memberPattern   = regexp.MustCompile(`\b(?:` + contextVariable + `|` + entryPropertiesName + `|` + eventPropertiesName + `)\b(?:\s*\.\s*(?:\$\{\s*([^}\s]+)\s*\}|([A-Za-z_][\w-]*))|\s*\[\s*(?:"([^"]+)"|'([^']+)')\s*\])?`)
+	memberPattern   = regexp.MustCompile(`\b(?:` + contextVariable + `|` + entryPropertiesName + `|` + eventPropertiesName + `)\b` + ofMember + `?`)
+	waitedPattern   = regexp.MustCompile(`\b` + waitedVariable + `\b(?:` + ofMember + ofMember + `?)?`)
 )
+
+// ofMember is how a member of a variable is named.
+const ofMember = `(?:\s*\.\s*(?:\$\{\s*([^}\s]+)\s*\}|([A-Za-z_][\w-]*))|\s*\[\s*(?:"([^"]+)"|'([^']+)')\s*\])`
 
 // ContextMembers returns which members of the context a template names, sorted; all: the
 // tags have the context as a whole, or a member whose name is computed. It may find some
@@ -35,6 +42,24 @@ func ContextMembers(v *mail.TemplateVersion) (names []string, all bool) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names), all
+}
+
+// WaitedMember is a property of what a step of a journey has waited for.
+type WaitedMember struct{ Step, Property string }
+
+// WaitedMembers returns which such properties a template names; all: the tags have those of a
+// step as a whole, or one whose name is computed. It may find some too many, but none too few.
+func WaitedMembers(v *mail.TemplateVersion) (members []WaitedMember, all bool) {
+	for _, tag := range tagsOf(v) {
+		for _, m := range waitedPattern.FindAllStringSubmatch(tag, -1) {
+			w := WaitedMember{strings.Join(m[1:5], ""), strings.Join(m[5:9], "")}
+			all = all || w.Property == ""
+			if w.Property != "" && !slices.Contains(members, w) {
+				members = append(members, w)
+			}
+		}
+	}
+	return members, all
 }
 
 // tagsOf returns the outputs and tags of all parts, as they are written.
@@ -77,15 +102,24 @@ func JourneyOutput(v *mail.TemplateVersion) string {
 // WithContext returns the variables of a mail, an object or empty, with the context, an
 // object or empty. A variable of that name stays.
 func WithContext(variables, context string) string {
+	return withObject(variables, contextVariable, context)
+}
+
+// WithWaited is WithContext with what steps of the journey have waited for, by step.
+func WithWaited(variables, waited string) string {
+	return withObject(variables, waitedVariable, waited)
+}
+
+func withObject(variables, name, value string) string {
 	for m := jsonscan.Read(variables); m.Next(); {
-		if m.Key == contextVariable {
+		if m.Key == name {
 			return variables
 		}
 	}
-	if context == "" {
-		context = "{}"
+	if value == "" {
+		value = "{}"
 	}
-	with := `{"` + contextVariable + `":` + context
+	with := `{"` + name + `":` + value
 	inner := strings.TrimPrefix(strings.TrimSpace(variables), "{")
 	if strings.TrimSpace(inner) == "}" || inner == "" {
 		return with + "}"

@@ -18,9 +18,10 @@ const (
 	Context                      // what the person entered a journey with
 	Journeys                     // where the person is or was
 	Mails                        // what the person did with mail
+	Waited                       // properties of an event that a step has waited for
 
 	// Everything is all of them.
-	Everything = Properties | Context | Journeys | Mails
+	Everything = Properties | Context | Journeys | Mails | Waited
 )
 
 // Options say what a rule may be about beside a profile. With the zero value it may be
@@ -37,12 +38,13 @@ type Options struct {
 	Segment func(id string) (*Rule, error)
 }
 
-// needed is what a subject takes of Options.Allow.
+// needed is what a subject takes of Options.Allow. A property with a step takes Waited.
 var needed = map[subject]About{ofProperty: Properties, ofContext: Context, ofJourney: Journeys, ofMail: Mails}
 
 // more is what a condition has that is about more than a member of the profile.
 type more struct {
 	path []string // of members inside the value
+	step string   // of a property: of the event that this step has waited for
 	need Need
 	raw  string // its members, as JSON, with a comma before each
 }
@@ -112,7 +114,8 @@ func (s *Set) Asks() bool {
 	return s.asks || len(s.wants[inProperties].names)+len(s.wants[inContext].names) > 0
 }
 
-// Context are the members of the context that the rules look at, sorted.
+// Context are the members of the context that the rules look at, sorted. Properties of an
+// event that a step has waited for are among them (journey.WaitedMember).
 func (s *Set) Context() []string { return slices.Clone(s.wants[inContext].names) }
 
 // MatchGiven is Match with what is known of each person beside the profile: given is
@@ -198,6 +201,16 @@ func (r *Rule) Reads() (reads []Read, needs []Need) {
 	return reads, needs
 }
 
+// WaitedFor are the steps whose events the rule looks at, which they have waited for.
+func (r *Rule) WaitedFor() (steps []string) {
+	r.root.each(func(c *condition) {
+		if c.more != nil && c.more.step != "" && !slices.Contains(steps, c.more.step) {
+			steps = append(steps, c.more.step)
+		}
+	})
+	return steps
+}
+
 // Members of conditions about more than a member of the profile.
 const (
 	memberPath    = "path"
@@ -235,7 +248,11 @@ func (c *compiler) about(path string, members map[string]jsonscan.Value) (subjec
 	if found == noSubject {
 		return 0, wrong(path, "want and, or, not, or one of %s", c.subjectNames())
 	}
-	if what, beyond := needed[found]; beyond && c.options.Allow&what == 0 {
+	what, beyond := needed[found]
+	if _, ofStep := members[memberStep]; ofStep && found == ofProperty {
+		what = Waited
+	}
+	if beyond && c.options.Allow&what == 0 {
 		why := "a " + found.String() + " is for the rules of journeys"
 		if c.options.Refuse != nil {
 			why = c.options.Refuse(what)
@@ -248,7 +265,7 @@ func (c *compiler) about(path string, members map[string]jsonscan.Value) (subjec
 // moreMembers are the members that a few conditions have, and which.
 var moreMembers = map[string][]subject{
 	memberPath:    {ofAttribute, ofField, ofProperty, ofContext},
-	memberStep:    {ofJourney, ofMail},
+	memberStep:    {ofProperty, ofJourney, ofMail},
 	memberBranch:  {ofJourney},
 	memberMessage: {ofMail},
 	memberTag:     {ofMail},
@@ -267,7 +284,11 @@ func withNames(all []subject) string {
 func (c *compiler) subjectNames() string {
 	names := subjectNames
 	for s := ofProperty; s <= ofMail; s++ {
-		if what, ok := needed[s]; ok && c.options.Allow&what != 0 {
+		what, ok := needed[s]
+		if s == ofProperty {
+			what |= Waited
+		}
+		if ok && c.options.Allow&what != 0 {
 			names += ", " + s.String()
 		}
 	}
@@ -359,8 +380,10 @@ func (x *condition) setMore(path string, members map[string]jsonscan.Value) erro
 		}
 	case ofJourney:
 		m.need = Need{Journey: x.name, Step: texts[memberStep], Branch: texts[memberBranch]}
+	case ofProperty:
+		m.step = texts[memberStep]
 	}
-	if len(m.path) > 0 || x.subject == ofMail || x.subject == ofJourney {
+	if len(m.path) > 0 || m.step != "" || x.subject == ofMail || x.subject == ofJourney {
 		x.more = &m
 	}
 	return nil

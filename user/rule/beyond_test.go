@@ -3,6 +3,7 @@ package rule
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,13 +42,15 @@ func TestErrorsBeyondProfiles(t *testing.T) {
 		{`{"attribute":"a","path":["1","2","3","4","5","6","7","8","9"],"is":"exists"}`, "path", "at most 8"},
 		{`{"event":"a","path":["b"],"is":"exists"}`, "path", "with attribute, field, property, context only"},
 		{`{"field":"created","path":["b"],"is":"exists"}`, "path", "want none with created"},
-		{`{"attribute":"a","step":"b","is":"exists"}`, "step", "with journey, mail only"},
+		{`{"attribute":"a","step":"b","is":"exists"}`, "step", "with property, journey, mail only"},
 		{`{"journey":"A b","is":"inside"}`, "journey", "lower-case letters"},
 		{`{"journey":"a","is":"exists"}`, "is", "want a comparison that journey has: inside, not_inside, not_passed, passed, was_inside, was_not_inside"},
 		{`{"journey":"a","is":"passed"}`, "is", "with a step"},
 		{`{"journey":"a","step":"s","is":"inside"}`, "is", "without one"},
 		{`{"journey":"a","branch":"s","is":"inside"}`, "is", "the step of the branch"},
 		{`{"mail":"bounced","is":"exists"}`, "mail", "received, opened or clicked"},
+		{`{"property":"a","step":"A b","is":"exists"}`, "step", "lower-case letters"},
+		{`{"context":"a","step":"s","is":"exists"}`, "step", "with property, journey, mail only"},
 		{`{"mail":"opened","step":"s","is":"exists"}`, "step", "the journey of the step"},
 		{`{"mail":"opened","is":"less_than_x_days_ago","value":31}`, "value", "1 to 30 days"},
 		{`{"mail":"opened","is":"less_than_x_days_ago","value":0}`, "value", "1 to 30 days"},
@@ -58,6 +61,39 @@ func TestErrorsBeyondProfiles(t *testing.T) {
 		{`{"mail":"opened","when":"","is":"exists"}`, "when", "property, context, journey, mail, of, is, value, zone, digits, path, step, branch, message, tag"},
 	} {
 		checkError(t, everything, c.text, c.path, c.want)
+	}
+}
+
+// A property of what a step has waited for is looked up beside what the person entered with,
+// and is another one than that of the event at hand.
+func TestPropertiesOfWhatAStepHasWaitedFor(t *testing.T) {
+	const text = `{"property":"total","step":"react","path":["net"],"is":"greater_than","value":20}`
+	text2 := strings.Replace(text, `"step":"react","path":["net"]`, `"path":["net"],"step":"react"`, 1)
+	r, err := CompileFor(text, Options{Allow: Waited})
+	if err != nil || r.String() != text2 || !slices.Equal(r.WaitedFor(), []string{"react"}) {
+		t.Fatal(r, err)
+	}
+	set, err := NewSet(r)
+	if err != nil || !slices.Equal(set.Context(), []string{"wait_for:react/total"}) || !set.Asks() {
+		t.Fatal(set.Context(), err)
+	}
+	for _, x := range []struct {
+		given Given
+		want  uint64
+	}{
+		{Given{Context: `{"total":{"net":1},"wait_for:react/total":{"net":30}}`}, 1},
+		{Given{Context: `{"total":{"net":30},"wait_for:other/total":{"net":30}}`, Properties: `{"total":{"net":30}}`}, 0},
+	} {
+		var out [1]uint64
+		if _, err := set.MatchGiven([]string{`{}`}, []uint64{1}, nowMillis, []Given{x.given}, out[:]); err != nil || out[0] != x.want {
+			t.Errorf("%+v: %d, %v", x.given, out[0], err)
+		}
+	}
+	if _, err := CompileFor(text, Options{Allow: Everything &^ Waited}); err == nil {
+		t.Error("it is taken where nothing has waited")
+	}
+	if _, err := CompileFor(`{"property":"a","is":"exists"}`, Options{Allow: Waited}); err == nil {
+		t.Error("a property of no step is taken where no event is at hand")
 	}
 }
 

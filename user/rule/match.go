@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"sluice/journey"
 	"sluice/lib/jsonscan"
 	"sluice/user"
 )
@@ -167,6 +168,9 @@ func (x *condition) place() (section, string) {
 	case ofSubscription:
 		return inFields, x.name + "_subscribe"
 	case ofProperty:
+		if x.more != nil && x.more.step != "" {
+			return inContext, journey.WaitedMember(x.more.step, x.name)
+		}
 		return inProperties, x.name
 	case ofContext:
 		return inContext, x.name
