@@ -18,10 +18,10 @@ const lateRun = sweepSpan
 
 // late is the time of the run that is to begin, if it is later than lateRun; zero: it is not,
 // or none is to begin. A journey that was published or resumed since has been decided about.
-// A run that is under way goes on, and so does one that this session has seen wait for room:
-// mail may have to wait for days until it leaves.
+// A run that is under way goes on. One that waits for room, since mail has to wait for days
+// until it leaves, is as late as any other, and so it is in each session.
 func (s *scan) late(now time.Time, updatedMillis int64) time.Time {
-	if s.crowded || s.after != finished || s.next.IsZero() || s.next.After(now) || now.Sub(s.next) <= lateRun {
+	if s.after != finished || s.next.IsZero() || s.next.After(now) || now.Sub(s.next) <= lateRun {
 		return time.Time{}
 	}
 	at := s.times.lastIn(s.last, now)
@@ -31,11 +31,16 @@ func (s *scan) late(now time.Time, updatedMillis int64) time.Time {
 	return at
 }
 
-// waitsForRoom notes that a run which is due waits until mail has left.
-func (in *inside) waitsForRoom(few int, now time.Time) {
-	if few < unbounded && in.scans(now) {
-		in.scan.crowded = true
+// askLate asks about a run that is late, and reports whether none may begin.
+func (p *part) askLate(ctx context.Context, in *inside) (held bool, err error) {
+	if in.scan == nil || in.current == nil {
+		return false, nil
 	}
+	at := in.scan.late(p.horizon.at(), in.scan.updated)
+	if at.IsZero() {
+		return false, nil
+	}
+	return true, p.holdLate(ctx, in, at)
 }
 
 // lastIn is the last time behind a second and up to now, in the zone in which that is longest

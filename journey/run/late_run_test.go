@@ -132,3 +132,47 @@ func TestALateRunIsDecidedAboutOnce(t *testing.T) {
 		}
 	}
 }
+
+// A run that could not begin for want of room is as late as any other: the journey is paused
+// while there is none yet, in whichever session. Who has it sent has it made when there is
+// room, and is asked again if that takes as long once more.
+func TestALateRunThatWaitedForRoomIsDecidedAbout(t *testing.T) {
+	for _, again := range []bool{false, true} { // by a session that has not seen it wait
+		b := newBed(t, 5)
+		b.publish(weekly)
+		p := b.open()
+		b.waiting("normal-marketing", pendingMails)
+		live := func(when string, want bool) {
+			t.Helper()
+			if again {
+				p = b.open()
+			}
+			b.passes(p)
+			j, err := b.store.Journey(t.Context(), "weekly")
+			if err != nil || (j.Status == journey.StatusLive) != want || !want && !strings.Contains(j.Hold, "people were to enter at") {
+				t.Fatalf("%v, %s: it is %s, %q, %v; live is %v", again, when, j.Status, j.Hold, err, want)
+			}
+			if n := len(b.read().ids); n != 0 {
+				t.Fatalf("%v, %s: %d mails", again, when, n)
+			}
+		}
+		b.clock.Move(23 * time.Hour)
+		live("the time has come", true)
+		b.clock.Move(26 * time.Hour)
+		live("just not late", true)
+		b.clock.Move(time.Second)
+		live("late", false)
+		b.putStatus("weekly", journey.StatusLive, false)
+		p = b.open()
+		b.clock.Move(26 * time.Hour)
+		live("decided about", true)
+		b.clock.Move(time.Second)
+		live("late once more", false)
+		b.putStatus("weekly", journey.StatusLive, false)
+		b.waiting("normal-marketing", pendingMails-1)
+		b.passes(b.open())
+		if n := len(b.read().ids); n != 5 {
+			t.Errorf("%v: %d mails when there is room, want 5", again, n)
+		}
+	}
+}

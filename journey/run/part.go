@@ -315,33 +315,37 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 		if !in.mayMove(at) || stands && !in.stopped {
 			continue
 		}
-		few := unbounded
-		if !in.stopped { // a journey without mails may lead to one that has some
-			if err := p.lookForRoom(ctx); err != nil {
-				return worked, err
-			}
-			few = p.crowd.allows(in)
-			in.waitsForRoom(few, at)
-			if few == 0 {
-				p.crowd.held = true
-				continue
-			}
-		}
-		moved, err := p.moveOn(ctx, in, few)
-		if err != nil {
+		did, err := p.moveIn(ctx, in)
+		if worked = worked || did; err != nil {
 			return worked, err
 		}
-		if few < unbounded { // a run would make more
-			worked = worked || moved
-			continue
-		}
-		entered, err := p.scanOn(ctx, in)
-		if err != nil {
-			return worked, err
-		}
-		worked = worked || moved || entered
 	}
 	return worked, nil
+}
+
+// moveIn moves people of a journey, and lets others in by its times, as far as there is room.
+func (p *part) moveIn(ctx context.Context, in *inside) (worked bool, err error) {
+	few := unbounded
+	if !in.stopped { // a journey without mails may lead to one that has some
+		if err := p.lookForRoom(ctx); err != nil {
+			return false, err
+		}
+		few = p.crowd.allows(in)
+	}
+	late, err := p.askLate(ctx, in) // whether there is room or not
+	if err != nil {
+		return false, err
+	}
+	if few == 0 {
+		p.crowd.held = true
+		return false, nil
+	}
+	worked, err = p.moveOn(ctx, in, few)
+	if err != nil || late || few < unbounded { // a run would make more
+		return worked, err
+	}
+	entered, err := p.scanOn(ctx, in)
+	return worked || entered, err
 }
 
 // mayMove reports whether somebody may have something to do who is due by a moment.

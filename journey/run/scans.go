@@ -38,7 +38,6 @@ type scan struct {
 	next  time.Time // of the next run; zero: there is none
 	times timetable
 
-	crowded bool  // the run that is to begin waits for room
 	updated int64 // the millisecond of the last decision about the journey that is known
 
 	sweep *sweep // not nil: the time is that of each person's zone
@@ -121,9 +120,6 @@ func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) 
 	if in.scan == nil || in.current == nil {
 		return false, nil
 	}
-	if at := in.scan.late(p.horizon.at(), in.scan.updated); !at.IsZero() {
-		return false, p.holdLate(ctx, in, at)
-	}
 	if !in.scan.due(p.horizon.at()) {
 		return false, nil
 	}
@@ -164,7 +160,6 @@ func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) 
 		return false, err
 	}
 	if in.scan.after = after; after == finished {
-		in.scan.crowded = false
 		in.scan.plan()
 		in.occupied.changed = true // for what it owes no version
 	}
