@@ -83,6 +83,27 @@ func TestWhatWasAcceptedBeforeDecides(t *testing.T) {
 	}
 }
 
+// A clock may be set back while somebody who is due waits for the store. The next wait counts
+// from when the person was due: it would be over too early once the clock is right again.
+func TestAWaitBehindAClockThatWasSetBack(t *testing.T) {
+	b := newBed(t, 1)
+	b.follows = true
+	j := b.publish("id: two\nentry: {when: {event: signup}}\nsteps:\n  - {id: one, delay: {for: 1h}, next: two}\n  - {id: two, delay: {for: 1h}}\n")
+	b.enterAll(1)
+	p := b.open()
+	b.passes(p)
+	due := b.records(j)[1].Due
+	b.accept(b.log)
+	b.clock.Move(time.Hour)
+	b.passes(p)
+	b.clock.Move(-5 * time.Minute)
+	b.stored(everything)
+	b.passes(p)
+	if r := b.records(j)[1]; r.Step != 1 || r.Due != due+3600 {
+		t.Errorf("the person is %+v, want the second step, due at %d", r, due+3600)
+	}
+}
+
 // A store that catches up has those move who were due by where it has come; and other
 // partitions wait for nothing.
 func TestPeopleMoveAsTheStoreCatchesUp(t *testing.T) {

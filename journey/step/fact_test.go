@@ -374,8 +374,9 @@ steps:
 	}
 }
 
-// The clock of a process may be behind what it is told of. A wait counts from when that was
-// accepted all the same: it would be over too early by another process.
+// The clock of a process may be behind what it is told of, and what it has known somebody to
+// be due by. A wait counts from when that was accepted, or due, all the same: it would be over
+// too early by another process.
 func TestWaitsWithAClockThatIsBehind(t *testing.T) {
 	t.Parallel()
 	const behind, wait = 290 * time.Second, 10 * time.Second
@@ -388,7 +389,9 @@ steps:
       within: 10s
       paths: [{name: asked, when: {event: asks}, next: rest}]
       otherwise: rest
-  - {id: rest, delay: {for: 10s}}
+  - {id: rest, delay: {for: 10s}, next: again}
+  - {id: again, delay: {for: 10s}, next: last}
+  - {id: last, wait_for: {within: 10s, paths: [{name: asked, when: {event: asks}, next: exit}], otherwise: exit}}
 `)
 	p, out := Person{ID: user.ID{Number: 1}, Profile: "{}"}, Result{}
 	for n, name := range []string{"begins", "asks"} {
@@ -400,6 +403,16 @@ steps:
 		}
 		if p.Record = out.Records[0]; int64(p.Record.Due) != at.Add(wait).Unix() {
 			t.Errorf("%s: the person is due at %s, want %s", name, time.Unix(int64(p.Record.Due), 0).UTC(), at.Add(wait))
+		}
+	}
+	for _, step := range []string{"again", "last"} {
+		due := time.Unix(int64(p.Record.Due), 0)
+		if err := j.Due([]Person{p}, due.Add(-behind), &out); err != nil {
+			t.Fatal(err)
+		}
+		p.Record = out.Records[0]
+		if at := time.Unix(int64(p.Record.Due), 0); !at.Equal(due.Add(wait)) || j.Plan().Steps[p.Record.Step].ID != step {
+			t.Errorf("%s: the person is due at %s, want %s", step, at.UTC(), due.Add(wait).UTC())
 		}
 	}
 }

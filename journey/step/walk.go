@@ -166,6 +166,7 @@ type Result struct {
 	Waited  bool
 	Context string
 
+	due   bool      // people go on whose time has come
 	at    [][]int32 // by step: who is there
 	texts []string
 	ids   []uint64
@@ -176,7 +177,7 @@ type Result struct {
 // reset begins a new result.
 func (r *Result) reset(people, steps int) {
 	r.Records = append(r.Records[:0], make([]journey.Record, people)...)
-	r.Waited, r.Context = false, ""
+	r.Waited, r.Context, r.due = false, "", false
 	r.Mails, r.Updates, r.Goes, r.Ways = r.Mails[:0], r.Updates[:0], r.Goes[:0], r.Ways[:0]
 	if r.Counts == nil {
 		r.Counts = make(map[Count]int)
@@ -314,6 +315,7 @@ func (j *Journey) AgainAt(r *journey.Record) (unix int64, ok bool) {
 // that do not wait, and each step is asked once for 512 people.
 func (j *Journey) Due(people []Person, now time.Time, out *Result) error {
 	out.reset(len(people), len(j.p.Steps))
+	out.due = true
 	for i := range people {
 		r := people[i].Record
 		out.Records[i] = r
@@ -447,11 +449,15 @@ func (j *Journey) await(s *plan.PlanStep, at, i int, p *Person, holds uint64, no
 	out.wait(i, at, out.since(i, p, now).Add(time.Duration(s.Within)*time.Second))
 }
 
-// since is from when a wait counts: now, or as of what had the person enter or go on. That is
-// later where the clock of this process is behind. The wait would be over at once where
-// the clock is right again, or by another process.
+// since is from when a wait counts: now, or as of what had the person enter or go on, which
+// may be the time that was waited for. That is later where the clock of this process is
+// behind. The wait would be over at once where the clock is right again, or by another process.
 func (r *Result) since(i int, p *Person, now time.Time) time.Time {
-	if came := time.Unix(int64(max(p.EnteredAt, r.Records[i].Entered)), 0); came.After(now) {
+	second := max(p.EnteredAt, r.Records[i].Entered)
+	if r.due {
+		second = max(second, p.Record.Due)
+	}
+	if came := time.Unix(int64(second), 0); came.After(now) {
 		return came
 	}
 	return now
