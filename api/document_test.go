@@ -306,3 +306,17 @@ func TestUnknownPaths(t *testing.T) {
 		}
 	}
 }
+
+// What a resume decides about is said where it is asked for: people, and times of the entry
+// that were missed.
+func TestDocumentSaysWhatAResumeDecides(t *testing.T) {
+	_, c := checked(t)
+	resume := c.Document.Paths.Value("/v1/journeys/{id}/resume").Post
+	overdue := resume.Parameters.GetByInAndName("query", "overdue")
+	for where, text := range map[string]string{"description": resume.Description, "overdue": overdue.Description, "409": *resume.Responses.Value("409").Value.Description,
+		"hold": c.Document.Components.Schemas["Journey"].Value.Properties["hold"].Value.Description} {
+		if !strings.Contains(text, "time of the entry") && !strings.Contains(text, "time by which people were to enter") {
+			t.Errorf("%s says nothing of a time that was missed: %s", where, text)
+		}
+	}
+}

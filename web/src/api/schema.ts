@@ -417,7 +417,7 @@ export interface paths {
         put?: never;
         /**
          * Resume a journey
-         * @description After a pause. People whose time came meanwhile are overdue. While there are some, `overdue` must say what becomes of them: `send`, they go on at once and get what is not later than `latest`; `skip`, they go on at once past the messages that were due, and mail that was made before and has not left is cancelled. A journey that is so already stays as it is.
+         * @description After a pause. People whose time came meanwhile are overdue. So is a time of the entry (`at`) by which not all have entered: one that came in the pause, or that came more than 26 hours before a partition could begin with it, for which the journey was paused by itself (`hold`). While there are such people or such a time, `overdue` must say what becomes of them. `send`: people go on at once and get what is not later than `latest`, and people enter by the last such time now. `skip`: people go on at once past the messages that were due, mail that was made before and has not left is cancelled, and nobody enters by a time up to now. A journey that is so already stays as it is.
          *
          *     Permission: `journeys:write`.
          */
@@ -3613,7 +3613,7 @@ export interface components {
             name: string;
             /** @enum {string} */
             status: "draft" | "live" | "paused" | "stopped" | "archived";
-            /** @description Why it stands, paused, until somebody resumes or stops it: a backup was restored, or too much of its mail came back. */
+            /** @description Why it stands, paused, until somebody resumes or stops it: a backup was restored, too much of its mail came back, or a time by which people were to enter came more than 26 hours ago. */
             hold?: string;
             /** @description The version that was published last; 0: none. */
             version: number;
@@ -3632,7 +3632,7 @@ export interface components {
             name: string;
             /** @enum {string} */
             status: "draft" | "live" | "paused" | "stopped" | "archived";
-            /** @description Why it stands, paused, until somebody resumes or stops it: a backup was restored. */
+            /** @description Why it stands, paused, until somebody resumes or stops it: a backup was restored, too much of its mail came back, or a time by which people were to enter came more than 26 hours ago. */
             hold?: string;
             /** @description The version that was published last; 0: none. */
             version: number;
@@ -3774,7 +3774,7 @@ export interface components {
             name: string;
             /** @enum {string} */
             status: "draft" | "live" | "paused" | "stopped" | "archived";
-            /** @description Why it stands, paused, until somebody resumes or stops it: a backup was restored. */
+            /** @description Why it stands, paused, until somebody resumes or stops it: a backup was restored, too much of its mail came back, or a time by which people were to enter came more than 26 hours ago. */
             hold?: string;
             /** @description The version that was published last; 0: none. */
             version: number;
@@ -6100,7 +6100,7 @@ export interface operations {
     resumeJourney: {
         parameters: {
             query?: {
-                /** @description What becomes of people who are overdue. */
+                /** @description What becomes of people who are overdue, and of a time of the entry that is. */
                 overdue?: "send" | "skip";
             };
             header?: never;
@@ -6147,7 +6147,7 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description It is not paused. Or people are overdue, and `overdue` does not say what becomes of them: the message says how many. Or it was changed at the same time. */
+            /** @description It is not paused. Or people are overdue, or a time by which people were to enter, and `overdue` does not say what becomes of them: the message says how many, and which time. Or it was changed at the same time. */
             409: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestID"];
