@@ -21,6 +21,7 @@ import (
 	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
+	"sluice/test/tables"
 	"sluice/user"
 )
 
@@ -35,14 +36,7 @@ type bed struct {
 func newBed(t *testing.T) *bed {
 	t.Helper()
 	clock := clocktest.At(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
-	db, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "sluice.db"), sqlstore.Options{Clock: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	if err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	db := tables.Open(t, sqlstore.Options{Clock: clock})
 	b := &bed{T: t, store: db, clock: clock, Desk: &Desk{Database: env.Database{Journeys: db, Templates: db, Segments: db}, Series: db, Clock: clock}}
 	b.template("hello", "Shop <us@example.org>")
 	b.template("nobody", "")

@@ -18,6 +18,7 @@ import (
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
 	"sluice/test/servers"
+	"sluice/test/tables"
 	"sluice/user"
 )
 
@@ -89,13 +90,11 @@ func newBed(t *testing.T, people int) *bed {
 	}
 	t.Cleanup(b.redis.Close)
 	b.file = filepath.Join(t.TempDir(), "sluice.db")
+	tables.Make(t, b.file)
 	if b.store, err = sqlstore.Open(t.Context(), "sqlite:"+b.file, sqlstore.Options{Clock: b.clock}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.store.Close() })
-	if err := b.store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	partitions := flow.Partitions(bedPartitions)
 	b.log = flow.NewLog(b.redis, partitions[0])
 	b.leases = flow.NewLeases(b.redis, b.store, slog.New(slog.DiscardHandler))
