@@ -27,6 +27,7 @@ import (
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
 	"sluice/test/servers"
+	"sluice/test/tables"
 	"sluice/user"
 )
 
@@ -142,13 +143,14 @@ func newBed(t *testing.T, dialect string) *bed {
 	b.do("FLUSHALL")
 	if dialect == "sqlite" {
 		file := filepath.Join(t.TempDir(), "test.db")
+		tables.Make(t, file)
 		b.open("sqlite:"+file, "sqlite", "file:"+file+"?_pragma=busy_timeout(20000)")
 		return b
 	}
 	maria, err := testServers.maria()
 	b.must(err)
 	name := fmt.Sprintf("test_%d", testServers.databases.Add(1))
-	b.must(maria.CreateDatabase(t.Context(), name))
+	tables.MakeMariaDB(t, maria, name)
 	b.use(maria, name)
 	return b
 }

@@ -1,5 +1,6 @@
-// Package tables has SQLite databases with empty tables, for tests. The tables are made
-// once a process, since each migration costs what many tests do; each database is a copy.
+// Package tables has databases with empty tables, for tests. The tables are made
+// once a process, or once a server, since each migration costs what many tests do. Each
+// database is a copy.
 package tables
 
 import (
