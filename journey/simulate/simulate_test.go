@@ -89,7 +89,7 @@ var wanting = map[string][]string{"email_subscribe": {""}}
 // as entered. Two runs are the same.
 func TestNobodyIsLost(t *testing.T) {
 	for _, name := range []string{"welcome", "abandoned-cart", "win-back"} {
-		in := month(t, name, 1500)
+		in := month(t, name, 500)
 		o := simulated(t, in)
 		if again := simulated(t, in); !reflect.DeepEqual(o, again) {
 			t.Errorf("%s: a second run is\n%s\nthe first was\n%s", name, again, o)
