@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	rounds     = flag.Int("rounds", 0, "how many rounds TestRounds makes in all, seeds 1 to that; 0: as many as begin within a minute, with new seeds")
+	rounds     = flag.Int("rounds", 0, "how many rounds TestRounds makes in all, seeds 1 to that; 0: one of each kind without journeys, with new seeds, or as many as begin within a minute where the kind or the set-up is chosen")
 	roundsFile = flag.String("rounds-file", "", "where TestRounds notes each round that has ended, a line each; it goes on after those that are there")
 	atOnce     = flag.Int("at-once", 1, "how many rounds run side by side")
 	onlyKind   = flag.String("kind", "", "TestRounds makes rounds of this kind only")
@@ -21,7 +21,8 @@ var (
 	onBinary   = flag.String("binary", "", "a program to try in place of one that is built from here")
 )
 
-// beginWithin is after what time a run without -rounds begins no further round.
+// beginWithin is after what time a run without -rounds begins no further round, where the
+// kind or the set-up is chosen.
 const beginWithin = time.Minute
 
 // plan is what a round is made of. Its seed says all of it.
@@ -150,8 +151,13 @@ func (p *plan) command() string {
 // the load. The instants at which things happen differ from run to run.
 //
 // With -rounds=500 -rounds-file=FILE it may be ended at any time and goes on
-// with the next run. With -seed it makes the round of that seed.
+// with the next run. With -seed it makes the round of that seed. With nothing it
+// makes one of each kind, but for those of TestJourneyRounds.
 func TestRounds(t *testing.T) {
+	if *seed == 0 && *rounds == 0 && *onlyKind == "" && *onRedis == "" && *onBase == "" {
+		makeOneOfEach(t, slices.DeleteFunc(kinds(), func(k kind) bool { return k.journey }), 2)
+		return
+	}
 	done := readVerdicts(t)
 	seeds := make(chan uint64)
 	go feedSeeds(t, done, seeds) // ends with the channel, which it closes
@@ -176,8 +182,12 @@ func TestRounds(t *testing.T) {
 // TestJourneyRounds makes a round of each kind with journeys, some side by side.
 func TestJourneyRounds(t *testing.T) {
 	t.Parallel()
-	const sideBySide = 4
-	first, kinds, turns := uint64(rand.Uint32()), journeyKinds(), make(chan int)
+	makeOneOfEach(t, journeyKinds(), 4)
+}
+
+// makeOneOfEach makes a round of each kind, so many side by side.
+func makeOneOfEach(t *testing.T, kinds []kind, sideBySide int) {
+	first, turns := uint64(rand.Uint32()), make(chan int)
 	var all sync.WaitGroup
 	for worker := range sideBySide {
 		all.Go(func() {
