@@ -112,14 +112,19 @@ func (c *clients) deliver(t *testing.T, what string, within time.Duration, ask f
 }
 
 // killAtRandom kills the program, Redis or the database at random instants, so
-// many times at most, and returns how often. moved is called when there is
-// another program; passed is now and then, and waits until things go on.
+// many times at most, and returns how often. Each is killed once, in any order,
+// before one is killed again. moved is called when there is another program;
+// passed is now and then, and waits until things go on.
 func (w *world) killAtRandom(random *rand.Rand, most int, moved, passed func()) (done int) {
 	w.t.Helper()
+	first := random.Perm(int(preys))
 	for ; done < most && time.Now().Before(w.until); done++ {
 		pause(w.t.Context(), time.Duration(random.IntN(400))*time.Millisecond)
-		before := w.newest()
-		if w.killAny(random, before) != before {
+		before, what := w.newest(), anyPrey(random)
+		if done < len(first) {
+			what = prey(first[done])
+		}
+		if w.killAny(what, before) != before {
 			moved()
 		}
 		if random.IntN(3) == 0 {

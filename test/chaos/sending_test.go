@@ -39,11 +39,7 @@ func TestRandomKillsWhileSending(t *testing.T) {
 			w.start("")
 			m := &mailers{clients: clients{at: w.awaitListen()}, class: make(map[string]string)}
 			m.start(t)
-			most := *kills
-			if most < manyKills {
-				most = fewKills
-			}
-			done := w.killBeside(random, most, &m.clients)
+			done := w.killBeside(random, *kills, &m.clients)
 			w.eventually("enough is accepted to show something", func() bool { return m.accepted() >= leastMessages })
 			m.finish()
 			w.checkSent(m, relay)
@@ -74,7 +70,6 @@ func unsteady(seed uint64) func(sink.At) sink.Act {
 
 const (
 	manyKills = 100 // the long suite, on two databases
-	fewKills  = 6
 
 	leastMessages = 500
 	mailersAtOnce = 4
