@@ -16,6 +16,7 @@ import (
 	"sluice/test/proxy"
 	"sluice/test/servers"
 	"sluice/test/storetest"
+	"sluice/test/tables"
 )
 
 // mariadb and postgres are the servers of all tests of this binary. They are
@@ -135,8 +136,14 @@ func queryTexts(t testing.TB, db *sql.DB, statement string) (result [][]string) 
 // transaction for longer than a process that works may.
 var calm = sqlstore.Options{SessionTimeout: 30 * time.Second}
 
+// mariadbEnv has a database that is a copy, as those of TestPostgres are.
 func mariadbEnv(t *testing.T, prepare func(*sqlstore.Store)) storetest.Env {
-	name := newDatabase(t)
+	name := fmt.Sprintf("test_%d", databases.Add(1))
+	if strings.Contains(t.Name(), "/Migrate") {
+		must(t, mariadb.CreateDatabase(t.Context(), name))
+	} else {
+		tables.MakeMariaDB(t, mariadb, name)
+	}
 	db := bypass(t, "mysql", mariadb.DSN(name))
 	opened := func(t *testing.T, url string, options sqlstore.Options) *sqlstore.Store {
 		s := open(t, url, options)
