@@ -46,14 +46,10 @@ hooks:
 
 var listening = regexp.MustCompile(`listen=(\S+)`)
 
-// startServe starts `sluice serve` on a directory and waits until it is ready. At its first
-// start the tables are there already.
+// startServe starts `sluice serve` on a directory and waits until it is ready.
 func startServe(t *testing.T, dir string, environ ...string) *served {
 	t.Helper()
 	configure(t, dir, serveFile)
-	if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err == nil {
-		tables.Make(t, filepath.Join(dir, "data", "sluice.db"))
-	}
 	return serveConfigured(t, dir, append([]string{"SLUICE_ROOT_KEY=" + testRoot}, environ...)...)
 }
 
@@ -63,7 +59,8 @@ func configure(t *testing.T, dir, text string) {
 	write(t, filepath.Join(dir, config.DefaultFile), "listen: 127.0.0.1:0\ndata: "+filepath.Join(dir, "data")+"\n"+text)
 }
 
-// serveConfigured is startServe on a directory with a configuration.
+// serveConfigured is startServe on a directory with a configuration. At its first start the
+// tables are there already.
 func serveConfigured(t *testing.T, dir string, environ ...string) *served {
 	t.Helper()
 	return serveAt(t, nil, dir, environ...)
@@ -72,6 +69,9 @@ func serveConfigured(t *testing.T, dir string, environ ...string) *served {
 // serveAt is serveConfigured on a machine with a clock of its own.
 func serveAt(t *testing.T, clock sluice.Clock, dir string, environ ...string) *served {
 	t.Helper()
+	if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err == nil {
+		tables.Make(t, filepath.Join(dir, "data", "sluice.db"))
+	}
 	return serveMain(t, Main{Args: []string{"serve"}, Environ: environ, Dir: dir, Clock: clock})
 }
 
@@ -207,7 +207,7 @@ func TestServe(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	configure(t, dir, serveFile)
-	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot) // with no database yet
+	s := serveMain(t, Main{Args: []string{"serve"}, Environ: []string{"SLUICE_ROOT_KEY=" + testRoot}, Dir: dir}) // with no database yet
 	if status, body := s.get(t, "/v1/users/track"); status != 404 || !strings.Contains(body, `"code":"not_found"`) {
 		t.Errorf("unknown path: %d %s", status, body)
 	}
