@@ -615,6 +615,24 @@ async function unreached(browser, page, path, width, tries = 3) {
     await figure("Entered").getByText("2 of them in the control group").waitFor();
     assert.match(await figure("Entered").textContent(), /^Entered422 of them/); // though nobody came through the first step of the draft
     assert.match(await figure("Converted").textContent(), /^Converted10any visit 30, 75\.0%; order 10, 25\.0% of the 40 beside the control group$/);
+    const than = (difference, low, high, shown) => ({ conversion: "order", entered: 40, converted: 10, control_entered: 20, control_converted: 1, difference, low, high, shown });
+    Object.assign(held, { status: "paused" });
+    Object.assign(held.counts, { uplift: [than(0.2, 0.01, 0.35, true)], path_uplift: [{ ...than(0.05, -0.1, 0.2, false), step: "draw", path: "b" }], global_uplift: [{ ...than(-0.02, -0.1, 0.06, false), percent: 5 }] });
+    await page.reload();
+    const effects = page.getByRole("table", { name: "Uplift" }).getByRole("row");
+    await effects.filter({ hasText: "with the control group" }).filter({ hasText: "+20.00 points" }).first().waitFor();
+    await effects.filter({ hasText: "path b of draw" }).filter({ hasText: "+5.00 points, may be chance" }).waitFor();
+    await effects.filter({ hasText: "all journeys, while it was 5%" }).filter({ hasText: "-2.00 points, may be chance" }).waitFor();
+    const asked = [];
+    await page.route(/\/v1\/journeys\/goals\/resume/, (r) => { asked.push(new URL(r.request().url()).searchParams.get("overdue")); return r.fulfill({ json: held }); });
+    for (const [open, act] of [["Resume", "Resume"], ["Resume without what was due", "Resume without it"]]) {
+      await page.getByRole("button", { name: open, exact: true }).click();
+      await page.getByRole("alertdialog").getByRole("button", { name: act, exact: true }).click();
+      await page.getByRole("alertdialog").waitFor({ state: "detached" });
+    }
+    assert.deepEqual(asked, ["send", "skip"]); // without a choice it is refused while somebody is overdue
+    await accessible(page, "a journey with uplift");
+    await page.unroute(/\/v1\/journeys\/goals\/resume/);
     await page.unroute(/\/v1\/journeys\/goals$/);
     await page.unroute(/\/v1\/journeys\/held$/);
   });

@@ -4,6 +4,7 @@ import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
 import { count, share, shortened, when, words } from "../format";
 import { Button, Confirm, Empty, Loaded, More, Panel, PageHead, Source, State, Table, Text, type Column } from "../ui";
+import { Effect } from "./uplift";
 
 type Journey = Schema<"Journey">;
 type Full = Schema<"JourneyInFull">;
@@ -57,8 +58,12 @@ export function JourneyPage({ id }: { id: string }) {
   const may = useMay("journeys:write");
   const client = useQueryClient();
   const query = useQuery({ queryKey: ["journeys", "one", id], queryFn: () => get("/v1/journeys/{id}", { params: { id } }), refetchInterval: 3_000 });
-  const set = async (path: "/v1/journeys/{id}/pause" | "/v1/journeys/{id}/resume") => {
-    await call("post", path, { params: { id } });
+  const pause = async () => {
+    await call("post", "/v1/journeys/{id}/pause", { params: { id } });
+    await client.invalidateQueries({ queryKey: ["journeys"] });
+  };
+  const resume = async (overdue: "send" | "skip") => {
+    await call("post", "/v1/journeys/{id}/resume", { params: { id }, query: { overdue } });
     await client.invalidateQueries({ queryKey: ["journeys"] });
   };
   return (
@@ -76,8 +81,13 @@ export function JourneyPage({ id }: { id: string }) {
           return (
             <>
               <PageHead title={<><Text of={j.name} /> <State of={j.status} /></>}>
-                {may && j.status === "live" && <Confirm title={`Pause ${shortened(j.name)}?`} action="Pause" act={() => set("/v1/journeys/{id}/pause")} trigger={<Button>Pause</Button>}>Nobody moves and nobody is let in until it is resumed. People keep their places.</Confirm>}
-                {may && j.status === "paused" && <Confirm danger={false} title={`Resume ${shortened(j.name)}?`} action="Resume" act={() => set("/v1/journeys/{id}/resume")} trigger={<Button kind="primary">Resume</Button>}>What was due meanwhile happens now.</Confirm>}
+                {may && j.status === "live" && <Confirm title={`Pause ${shortened(j.name)}?`} action="Pause" act={pause} trigger={<Button>Pause</Button>}>Nobody moves and nobody is let in until it is resumed. People keep their places.</Confirm>}
+                {may && j.status === "paused" && (
+                  <>
+                    <Confirm danger={false} title={`Resume ${shortened(j.name)}?`} action="Resume" act={() => resume("send")} trigger={<Button kind="primary">Resume</Button>}>What was due meanwhile happens now: mails leave that are not too late, and people enter by the last time that was missed.</Confirm>
+                    <Confirm danger={false} title={`Resume ${shortened(j.name)} without what was due?`} action="Resume without it" act={() => resume("skip")} trigger={<Button>Resume without what was due</Button>}>People whose time came meanwhile go on past the mails of then. Mail that waits is cancelled, and nobody enters by a time that was missed.</Confirm>
+                  </>
+                )}
                 <Link href="/journeys">All journeys</Link>
               </PageHead>
               <div className="stack">
@@ -96,6 +106,7 @@ export function JourneyPage({ id }: { id: string }) {
                 <Panel title="Steps" action={<span className="small muted">version {j.version || "none published"}; shares are of {whole}, of opens and clicks of the step’s mails</span>} pad={false}>
                   <Table label="Steps" columns={stepColumns(most)} rows={steps} keyOf={(s) => s.step} empty={<Empty title="Nobody has been in it yet">Figures come when it is published.</Empty>} />
                 </Panel>
+                <Effect counts={j.counts} />
                 <Panel title="Document" action={<span className="small muted">the draft: what the next version is made of</span>}><Source of={JSON.stringify(j.document, null, 2)} /></Panel>
               </div>
             </>
