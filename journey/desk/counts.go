@@ -36,6 +36,9 @@ type StepCounts struct {
 
 	Branches map[string]int64 `json:"branches,omitempty"`
 
+	// Paths are the branches of a step with several, in their order.
+	Paths []BranchCounts `json:"paths,omitempty"`
+
 	// Converted are conversions of people who were at the step then, or went to the end by it.
 	Converted map[string]int64 `json:"converted,omitempty"`
 

@@ -52,6 +52,7 @@ func (d *Desk) Show(ctx context.Context, id string, version int) (*Shown, error)
 	if s.StaysUnknown = d.countInSteps(ctx, &j, s.Counts); s.StaysUnknown == nil {
 		s.Stays, s.StaysUnknown = d.stays(ctx, &j, doc, s.Counts)
 	}
+	s.Counts.addBranches(doc)
 	return s, nil
 }
 

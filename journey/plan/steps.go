@@ -48,6 +48,33 @@ func (s *Step) Branches() (names []string) {
 	return names
 }
 
+// Ways are the ids of the steps that a step leads to: in the order of its Branches, then the
+// one that is no branch. exit, or empty: that is the end.
+func (s *Step) Ways() (ids []string) {
+	switch {
+	case s.Split != nil:
+		return []string{s.Split.Then, s.Split.Else}
+	case s.Audiences != nil:
+		for i := range s.Audiences.Paths {
+			ids = append(ids, s.Audiences.Paths[i].Next)
+		}
+		return append(ids, s.Audiences.Otherwise)
+	case s.WaitFor != nil:
+		for i := range s.WaitFor.Paths {
+			ids = append(ids, s.WaitFor.Paths[i].Next)
+		}
+		return append(ids, s.WaitFor.Otherwise)
+	case s.Random != nil:
+		for i := range s.Random.Paths {
+			ids = append(ids, s.Random.Paths[i].Next)
+		}
+		return ids
+	case s.Delay != nil && s.Delay.UntilDate != nil:
+		ids = append(ids, s.Delay.UntilDate.Otherwise)
+	}
+	return append(ids, s.Next)
+}
+
 // stepNumbers gives each step its number and its place.
 func (c *compiler) stepNumbers() {
 	steps := c.doc.Steps

@@ -3678,6 +3678,28 @@ export interface components {
                     branches?: {
                         [key: string]: number;
                     };
+                    /** @description The branches of a step with several, in their order, over the steps to which one alone leads: where it meets another it is over. They are those of the document that is shown. */
+                    paths?: {
+                        branch: string;
+                        /** @description Went from the step by it. */
+                        entered: number;
+                        /** @description Are in its steps now. */
+                        waiting: number;
+                        /** @description Have gone on behind its steps; all, if it has none. */
+                        passed: number;
+                        /** @description Were taken out in its steps. */
+                        exited: number;
+                        /** @description Mails of its steps, as all that follows. */
+                        sent: number;
+                        opened: number;
+                        clicked: number;
+                        opened_raw: number;
+                        clicked_raw: number;
+                        /** @description For each conversion: people who were in its steps when they converted, or had gone to the end by them. */
+                        converted?: {
+                            [key: string]: number;
+                        };
+                    }[];
                     /** @description For each conversion: people who were at the step when they converted, or had gone to the end by it. */
                     converted?: {
                         [key: string]: number;

@@ -4,11 +4,16 @@ import { call, get, type Schema } from "../api/client";
 import { useMay } from "../api/session";
 import { count, share, shortened, when, words } from "../format";
 import { Button, Confirm, Empty, Loaded, More, Panel, PageHead, Source, State, Table, Text, type Column } from "../ui";
-import { Effect } from "./uplift";
 
 type Journey = Schema<"Journey">;
 type Full = Schema<"JourneyInFull">;
-type Step = NonNullable<Full["counts"]>["steps"][number];
+type Counts = NonNullable<Full["counts"]>;
+type Step = Counts["steps"][number];
+
+/** Row is a step, or a branch of it. */
+type Row = Pick<Step, "step" | "entered" | "waiting" | "passed" | "exited" | "sent" | "opened" | "clicked"> & { branch?: string };
+
+const rowsOf = (steps: Step[]): Row[] => steps.flatMap((s): Row[] => [s, ...(s.paths ?? []).map((b) => ({ ...b, step: s.step }))]);
 
 const columns: Column<Journey>[] = [
   { header: "Name", accessorKey: "name", cell: (c) => <Link href={`/journeys/${c.row.original.id}`}><Text of={c.row.original.name} /></Link> },
@@ -36,16 +41,32 @@ export function Journeys() {
   );
 }
 
-function stepColumns(most: number): Column<Step>[] {
-  const num = (header: string, key: keyof Step, hideSmall = false): Column<Step> => ({ header, accessorFn: (s) => s[key], id: String(key), meta: { num: true, hideSmall }, cell: (c) => count(Number(c.row.original[key] ?? 0)) });
+function stepColumns(most: number): Column<Row>[] {
+  const num = (header: string, key: keyof Row, hideSmall = false): Column<Row> => ({ header, accessorFn: (s) => s[key], id: String(key), meta: { num: true, hideSmall }, cell: (c) => count(Number(c.row.original[key] ?? 0)) });
   return [
-    { header: "Step", accessorKey: "step", enableSorting: false, cell: (c) => <Text of={c.row.original.step} /> },
+    { header: "Step", accessorKey: "step", enableSorting: false, cell: (c) => (c.row.original.branch === undefined ? <Text of={c.row.original.step} /> : <span className="muted"><Text of={c.row.original.step} /> › <Text of={c.row.original.branch} /></span>) },
     { header: () => `Of ${count(most)}`, id: "bar", enableSorting: false, meta: { hideSmall: true }, cell: (c) => <div className="rowx nowrap"><div className="bar-track" aria-hidden>{c.row.original.entered > 0 && <div className="bar" style={{ width: `${most > 0 ? (c.row.original.entered / most) * 100 : 0}%` }} />}</div><span className="muted">{share(c.row.original.entered, most)}</span></div> },
     num("Came to it", "entered"), num("Waiting", "waiting"), num("Passed", "passed", true), num("Exited", "exited", true), num("Mails", "sent"),
     { header: "Opened", id: "opened", accessorFn: (s) => s.opened, meta: { num: true, hideSmall: true }, cell: (c) => (c.row.original.sent > 0 ? <>{count(c.row.original.opened)} <span className="muted">{share(c.row.original.opened, c.row.original.sent)}</span></> : "–") },
     { header: "Clicked", id: "clicked", accessorFn: (s) => s.clicked, meta: { num: true, hideSmall: true }, cell: (c) => (c.row.original.sent > 0 ? <>{count(c.row.original.clicked)} <span className="muted">{share(c.row.original.clicked, c.row.original.sent)}</span></> : "–") },
   ];
 }
+
+type Uplift = Counts["uplift"][number] & { step?: string; path?: string; percent?: number };
+
+/** points are hundredths, of which a share is more or less than another. */
+const points = (of: number) => `${of < 0 ? "−" : "+"}${Math.abs(of * 100).toFixed(2)}`;
+
+/** whoOf says who is compared with whom. */
+const whoOf = (u: Uplift) => (u.percent !== undefined ? `Everybody with the ${u.percent}% who get no marketing mail` : u.step === undefined ? "Everybody with the journey’s control group" : `${u.step} › ${u.path ?? ""} with its control`);
+
+const upliftColumns: Column<Uplift>[] = [
+  { header: "Compared", id: "who", enableSorting: false, cell: (c) => <Text of={whoOf(c.row.original)} /> },
+  { header: "Conversion", accessorKey: "conversion", cell: (c) => <Text of={words(c.row.original.conversion)} /> },
+  { header: "Converted", id: "converted", enableSorting: false, meta: { num: true }, cell: (c) => <>{share(c.row.original.converted, c.row.original.entered)} <span className="muted">of {count(c.row.original.entered)}</span></> },
+  { header: "In the control group", id: "control", enableSorting: false, meta: { num: true }, cell: (c) => <>{share(c.row.original.control_converted, c.row.original.control_entered)} <span className="muted">of {count(c.row.original.control_entered)}</span></> },
+  { header: "Points", accessorKey: "difference", meta: { num: true }, cell: (c) => <>{points(c.row.original.difference)} <span className="muted">{points(c.row.original.low)} to {points(c.row.original.high)}{!c.row.original.shown && ", no difference shown"}</span></> },
+];
 
 /** goalOf is the name of the main conversion, which is the first of the document. Another may be of the same people. */
 function goalOf(j: Full): string | undefined {
@@ -77,6 +98,7 @@ export function JourneyPage({ id }: { id: string }) {
           const most = Math.max(0, ...steps.map((s) => s.entered));
           const control = j.counts?.control ?? 0, entered = control + most;
           const whole = control > 0 ? `the ${count(most)} beside the control group` : "all who entered";
+          const uplift: Uplift[] = [...(j.counts?.uplift ?? []), ...(j.counts?.path_uplift ?? []), ...(j.counts?.global_uplift ?? [])];
           const goal = goalOf(j) ?? conversions[0]?.[0];
           return (
             <>
@@ -104,9 +126,13 @@ export function JourneyPage({ id }: { id: string }) {
                   <div className="figure"><dt>Converted</dt><dd>{goal === undefined ? "–" : count(Number(j.counts?.conversions[goal] ?? 0))}<div className="small muted">{shortened(conversions.map(([name, v]) => `${words(name)} ${count(Number(v))}, ${share(Number(v), most)}`).join("; "))}{most > 0 && conversions.length > 0 && ` of ${whole}`}</div></dd></div>
                 </dl>
                 <Panel title="Steps" action={<span className="small muted">version {j.version || "none published"}; shares are of {whole}, of opens and clicks of the step’s mails</span>} pad={false}>
-                  <Table label="Steps" columns={stepColumns(most)} rows={steps} keyOf={(s) => s.step} empty={<Empty title="Nobody has been in it yet">Figures come when it is published.</Empty>} />
+                  <Table label="Steps" columns={stepColumns(most)} rows={rowsOf(steps)} keyOf={(s) => `${s.step}/${s.branch ?? ""}`} empty={<Empty title="Nobody has been in it yet">Figures come when it is published.</Empty>} />
                 </Panel>
-                <Effect counts={j.counts} />
+                {uplift.length > 0 && (
+                  <Panel title="Uplift" action={<span className="small muted">the true difference is between both points, with a confidence of 95 percent</span>} pad={false}>
+                    <Table label="Uplift" columns={upliftColumns} rows={uplift} keyOf={(u) => `${u.percent ?? ""}/${u.step ?? ""}/${u.path ?? ""}/${u.conversion}`} empty={null} />
+                  </Panel>
+                )}
                 <Panel title="Document" action={<span className="small muted">the draft: what the next version is made of</span>}><Source of={JSON.stringify(j.document, null, 2)} /></Panel>
               </div>
             </>
