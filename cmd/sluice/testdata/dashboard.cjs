@@ -259,9 +259,9 @@ async function unreached(browser, page, path, width, tries = 3) {
     forgive(/Blocked script execution|sandbox|Refused to|violates the following Content Security Policy/);
   });
   const day = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
-  const csvOf = (name, rows) => {
+  const csvOf = (name, rows, more = "") => {
     const time = (i) => `${day}T${[i / 3600, (i / 60) % 60, i % 60].map((n) => String(Math.floor(n)).padStart(2, "0")).join(":")}Z`;
-    const lines = Array.from({ length: rows }, (_, i) => `seen ${name};${i === 2 ? "soon" : time(i)};u${i % 50};"two\nlines ${evil.replaceAll('"', '""')}";hidden`);
+    const lines = Array.from({ length: rows }, (_, i) => `seen ${name};${i === 2 ? "soon" : time(i)};u${i % 50};"two\nlines ${evil.replaceAll('"', '""')}${more}";hidden`);
     return { name: `${name}.csv`, mimeType: "text/csv", buffer: Buffer.from(["action;when;user;note;secret", ...lines, ""].join("\r\n")) };
   };
   const fileInput = page.getByLabel(/^Choose /);
@@ -275,7 +275,7 @@ async function unreached(browser, page, path, width, tries = 3) {
     await page.getByRole("alert").getByText("JSON array").waitFor();
     await page.getByRole("button", { name: "Cancel" }).click();
     faults.splice(0, faults.length, ...faults.filter((f) => !/status of 400/.test(f))); // the console tells of it, too
-    await fileInput.setInputFiles(csvOf("old", 20_000));
+    await fileInput.setInputFiles(csvOf("old", 2000));
     assert.equal(await page.getByLabel("What action becomes").inputValue(), "event");
     assert.equal(await page.getByLabel("What when becomes").inputValue(), "time");
     await page.getByLabel("What secret becomes").selectOption("");
@@ -308,7 +308,7 @@ async function unreached(browser, page, path, width, tries = 3) {
   });
   await step("an import goes on", async () => {
     await page.goto(`${url}/imports`);
-    const file = csvOf("more", 30_000);
+    const file = csvOf("more", 3000, "m".repeat(1000)); // four pieces
     await fileInput.setInputFiles(file);
     let pieces = 0;
     await page.route(/\/pieces\?/, (r) => (pieces++ === 0 ? r.continue() : r.abort("connectionreset")));
@@ -328,13 +328,13 @@ async function unreached(browser, page, path, width, tries = 3) {
     const id = page.url().split("/").pop();
     await page.locator("dt", { hasText: "New" }).waitFor();
     const { body } = await ask(page, "GET", `/v1/imports/${id}/events`);
-    assert.deepEqual(body, { events: 29_999, whole: true, still_to_be_stored: 0 });
+    assert.deepEqual(body, { events: 2999, whole: true, still_to_be_stored: 0 });
   });
   await step("an import undone", async () => {
     await page.goto(`${url}/imports/${imported}`);
     await page.getByRole("button", { name: "Undo" }).click();
     const dialog = page.getByRole("alertdialog");
-    await dialog.getByText("19,999 events").waitFor();
+    await dialog.getByText("1,999 events").waitFor();
     await accessible(page, "the question before undoing");
     await dialog.getByRole("button", { name: "Cancel" }).press("Tab");
     await page.keyboard.press("Enter"); // on the button that undoes
