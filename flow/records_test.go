@@ -163,7 +163,7 @@ func formOf(strlen string) string {
 // A journey that everybody is in costs at most 17 bytes a person, one of a random
 // 1 % at most 24.
 func TestRecordsAreSmall(t *testing.T) {
-	const people, few = 24 * ChunkRecords, 40 * ChunkRecords / 100
+	const people, few = 12 * ChunkRecords, 40 * ChunkRecords / 100
 	for _, c := range []struct {
 		name    string
 		numbers func(i int64) int64
