@@ -11,6 +11,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The bounds of one run. All of `make test` stays below 20 minutes on 2 cores.
 TEST_TIMEOUT  := 30m
 TEST_AT_ONCE  := 3
+TESTS_OF_EACH := 4
 CHAOS_AT_ONCE := 2
 CHAOS_TIMEOUT := 30m
 KILLS         := 200
@@ -57,15 +58,15 @@ RACE_BUT := $(foreach package,sqlite/lib libc memory,-gcflags=modernc.org/$(pack
 
 # The packages whose tests take longest, which begin first: none of them runs alone
 # at the end.
-LONGEST := ./cmd/sluice ./store/sqlstore ./ingest ./mail/spool ./journey/run ./engine ./flow ./api
+LONGEST := ./cmd/sluice ./store/sqlstore ./mail/spool ./ingest ./engine ./journey/run ./flow ./test/servers ./mail/via/smtp
 
 # The crash suite runs without the race detector: it starts the built program
 # again and again, and a detector in the test would only watch the test. It runs
 # beside the other tests, CHAOS_AT_ONCE of its tests at once, and TEST_AT_ONCE
-# packages of these: most of them wait more than they compute. go vet has looked
-# at all of them before.
+# packages of these, with TESTS_OF_EACH of the tests of each that may run side by side:
+# most of them wait more than they compute. go vet has looked at all of them before.
 test: deps-test lint web-check ## lint, then every test against real servers, with the race detector
-	@go test -race -vet=off $(RACE_BUT) -p $(TEST_AT_ONCE) -timeout $(TEST_TIMEOUT) $(LONGEST) $$(go list ./... | grep -v /chaos) & tests=$$!; \
+	@go test -race -vet=off $(RACE_BUT) -p $(TEST_AT_ONCE) -parallel $(TESTS_OF_EACH) -timeout $(TEST_TIMEOUT) $(LONGEST) $$(go list ./... | grep -v /chaos) & tests=$$!; \
 	CGO_ENABLED=0 go test -vet=off -count=1 -parallel $(CHAOS_AT_ONCE) -timeout $(CHAOS_TIMEOUT) ./test/chaos; chaos=$$?; \
 	wait $$tests && exit $$chaos
 
