@@ -151,6 +151,17 @@ need() { # need PROGRAM PACKAGE WHY...
 	packages+=("$package")
 }
 
+# bare_browser adds the browser without its own menus, in which the tests of the dashboard
+# take less time, where Debian's lists have it. A bare machine has no lists at first.
+bare_browser() {
+	local package=chromium-headless-shell
+	if [ "$for_tests" = no ] || have "$package" || [[ " ${packages[*]} " == *" $package "* ]]; then return; fi
+	if apt-cache show "$package" >/dev/null 2>&1; then
+		say "$package is missing, in which the tests of the dashboard take less time"
+		packages+=("$package")
+	fi
+}
+
 check_go
 need redis-server redis-server "the embedded Redis of 'sluice demo' and 'sluice dev', and the server of the tests"
 need mariadbd mariadb-server "the database of the benches and tests"
@@ -188,6 +199,7 @@ if [ "${1:-}" = --test ]; then
 		packages+=(php-symfony-mailer)
 	fi
 	need chromium chromium "the browser in which the dashboard is tested"
+	bare_browser
 	if ! compgen -G '/usr/share/fonts/truetype/*/*.ttf' >/dev/null; then
 		say "a font is missing: package fonts-dejavu-core, without which the browser draws no text"
 		packages+=(fonts-dejavu-core)
@@ -247,6 +259,7 @@ case " ${packages[*]} " in
 esac
 
 apt update || fail "apt-get update failed: see above; is there a network?"
+bare_browser
 apt install -y --no-install-recommends "${keep[@]}" "${packages[@]}" || fail "apt-get install failed: see above"
 
 if have systemctl; then
