@@ -2,10 +2,12 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"sluice/store"
 	"sluice/test/clocktest"
 	"sluice/test/servers"
+	"sluice/test/tables"
 )
 
 // sharedServers are a Redis and a PostgreSQL that several engines share, until the end of
@@ -77,6 +80,11 @@ func open(t *testing.T, redis, database string, partitions int, settings ...func
 	cfg.Redis, cfg.Database, cfg.RootKey = config.URL(redis), config.URL(database), config.Secret(rootKey)
 	for _, set := range settings {
 		set(cfg)
+	}
+	if file, ok := strings.CutPrefix(database, "sqlite:"); ok {
+		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+			tables.Make(t, file)
+		}
 	}
 	e, err := engine.Open(t.Context(), engine.Options{Config: cfg, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
