@@ -18,7 +18,8 @@ const refusedToMail = /(Blocked script execution in|Loading the image) '[^']*\/v
 // The same browser without its own menus and tabs, where there is one: these take several
 // times as long as the pages, for each context anew. Its language would be the environment's.
 const bare = "/usr/bin/chromium-headless-shell";
-const launch = () => chromium.launch({ executablePath: process.env.CHROMIUM ?? (fs.existsSync(bare) ? bare : "/usr/bin/chromium"), args: ["--no-sandbox", "--accept-lang=en-US"] });
+const browserArgs = (path) => ["--no-sandbox", ...(path === bare ? ["--accept-lang=en-US"] : [])];
+const launch = (path = process.env.CHROMIUM ?? (fs.existsSync(bare) ? bare : "/usr/bin/chromium")) => chromium.launch({ executablePath: path, args: browserArgs(path) });
 
 async function open(browser, width, scheme) {
   const context = await browser.newContext({ viewport: { width, height: 844 }, colorScheme: scheme, reducedMotion: "reduce" });
