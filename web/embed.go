@@ -7,5 +7,5 @@ import "embed"
 // Dist are the built files: dist/index.html, and dist/assets with names that change with
 // their contents.
 //
-//go:embed dist
+//go:embed all:dist
 var Dist embed.FS

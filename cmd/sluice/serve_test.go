@@ -88,9 +88,9 @@ func serveMain(t *testing.T, m Main) *served {
 	m.Stdout, m.Stderr, m.Signals = s.log, s.log, s.signals
 	ended := false
 	go func() { s.done <- m.Run(context.Background()) }()
-	t.Cleanup(func() {
+	t.Cleanup(func() { // before its directory is removed
 		if !ended {
-			s.signals <- syscall.SIGTERM
+			s.stop(t)
 		}
 	})
 	await(t, "the program listens", func() bool {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"sluice/test/servers"
@@ -57,7 +56,7 @@ func TestStartWaitsForServers(t *testing.T) {
 	s := &served{client: http.DefaultClient, dir: dir, log: &buffer{}, signals: make(chan os.Signal, 2), done: make(chan int, 1)}
 	m := Main{Args: []string{"serve"}, Dir: dir, Stdout: io.Discard, Stderr: s.log, Signals: s.signals}
 	go func() { s.done <- m.Run(context.Background()) }()
-	t.Cleanup(func() { s.signals <- syscall.SIGTERM })
+	t.Cleanup(func() { s.stop(t) })
 	says := func(what string) {
 		t.Helper()
 		await(t, "the log says "+what, func() bool { return strings.Contains(s.log.String(), what) })

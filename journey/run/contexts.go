@@ -172,7 +172,11 @@ func (g *page) contextOf(ctx context.Context, c *change, in *inside, v *version,
 	return nil
 }
 
-// keep notes what a person enters with. The commit keeps it if the person is inside then.
+// nothingKept takes the place of a context that may be kept already.
+const nothingKept = "{}"
+
+// keep notes what a person enters with, if anything. The commit keeps it if the person is
+// inside then.
 func (c *change) keep(in *inside, number int64, r *journey.Record, context string) {
 	if context != "" {
 		k := c.keptOf(in, number, r)

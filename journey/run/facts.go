@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -154,7 +155,7 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 		person.Given.Context = f.Properties()
 	} else if c.out.Waited {
 		person.Given.Context = c.out.Context
-		c.keep(in, f.Number, now, v.keeps.Of(c.out.Context))
+		c.keep(in, f.Number, now, cmp.Or(v.keeps.Of(c.out.Context), nothingKept))
 	}
 	return c.settle(ctx, in, v, []step.Person{person})
 }
