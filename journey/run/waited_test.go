@@ -130,7 +130,7 @@ func TestWhatIsNotedHasItsProperties(t *testing.T) {
 		b.passes(b.open())
 	}
 	f := b.read()
-	if f.counts["journey/cart/worth/passed/then"] != 2 || f.counts["journey/cart/worth/passed"] != 1 || f.counts["journey/cart/react/passed"] != 1 {
+	if f.counts["journey/cart/worth/passed/then"] != 2 || f.counts["journey/cart/worth/passed"] != 2 || f.counts["journey/cart/react/passed/gold"] != 2 {
 		t.Errorf("%v", f.counts)
 	}
 	if got := f.contents[profileAddress(1)]; len(got) != 2 || !strings.Contains(got[1], `"total":30`) {
