@@ -43,7 +43,7 @@ func TestDemo(t *testing.T) {
 	data := filepath.Join(dir, "data")
 	var out buffer
 	signals, done := make(chan os.Signal, 2), make(chan int, 1)
-	m := Main{Args: []string{"demo", "--people", "2000", "--rate", "60", "--data", data, "--listen", "127.0.0.1:0"}, Dir: dir, Stdout: &out, Stderr: &out, Signals: signals}
+	m := Main{Args: []string{"demo", "--people", "2000", "--rate", "200", "--data", data, "--listen", "127.0.0.1:0"}, Dir: dir, Stdout: &out, Stderr: &out, Signals: signals}
 	go func() { done <- m.Run(context.Background()) }()
 	t.Cleanup(func() { signals <- syscall.SIGTERM })
 	for _, journey := range []string{"welcome", "abandoned-cart", "win-back begins", "win-back"} { // it begins with a minute
