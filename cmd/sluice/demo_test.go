@@ -36,10 +36,6 @@ var movedAll = map[string]*regexp.Regexp{
 // all of it again every two seconds.
 const demoLooked = 8 << 10
 
-// demoPatience bounds waiting for a journey of the demo: people live at their own pace, and
-// more slowly on a machine that is busy.
-const demoPatience = 4 * patience
-
 // The three journeys of the demo move, their mail is opened and clicked, and converts; at
 // the end the sum of the events comes out, and is that of the database.
 func TestDemo(t *testing.T) {
@@ -58,7 +54,7 @@ func TestDemo(t *testing.T) {
 			if movedAll[journey].MatchString(said) {
 				break
 			}
-			if time.Since(began) > demoPatience {
+			if time.Since(began) > patience {
 				t.Fatalf("waited in vain: people move in %s; said last:\n%s", journey, said)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // patience bounds waiting for a condition, on a machine that is busy.
-const patience = 90 * time.Second
+const patience = 4 * time.Minute
 
 // buffer collects output that is read while it is written.
 type buffer struct {

@@ -190,7 +190,7 @@ func swaks(t *testing.T, address, certificate, password, want string, more ...st
 func TestManyMailsBySMTP(t *testing.T) {
 	t.Parallel()
 	s, address, _ := startSMTP(t, "SLUICE_SMTPD_REQUIRE_AUTH=false")
-	ctx, cancel := context.WithTimeout(t.Context(), 6*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/usr/sbin/smtp-source", "-d", "-s", "20", "-m", "1000", "-l", "10240", "-f", "ann@example.com", "-t", "ben@example.com", address)
 	if out, err := cmd.CombinedOutput(); err != nil {

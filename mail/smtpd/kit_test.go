@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 90 * time.Second
+const patience = 4 * time.Minute
 
 // memory takes messages in and keeps them here. The durable way of the spool is
 // tested with it, and with this listener before it, in cmd/sluice. Here the
