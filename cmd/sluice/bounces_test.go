@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -109,7 +110,13 @@ func TestPostfixReturnsMail(t *testing.T) {
 		return sink.Act{Reply: "550 5.1.1 there is no nobody here"}
 	})
 	r = openReturning(t, func(back string) config.URL {
-		p, err := servers.StartPostfix(t.Context(), servers.PostfixOptions{Dir: filepath.Join(t.TempDir(), "postfix"), Next: next.Addr(), Settings: []string{
+		dir := filepath.Join(t.TempDir(), "postfix")
+		t.Cleanup(func() {
+			if said, err := os.ReadFile(filepath.Join(dir, "postfix.log")); t.Failed() && err == nil {
+				t.Logf("Postfix said:\n%s", said)
+			}
+		})
+		p, err := servers.StartPostfix(t.Context(), servers.PostfixOptions{Dir: dir, Next: next.Addr(), Settings: []string{
 			"transport_maps = inline:{ { bounces.example.test = smtp:[127.0.0.1]:" + back[strings.LastIndexByte(back, ':')+1:] + " } }",
 			"minimal_backoff_time = 1s", "maximal_backoff_time = 1s", "queue_run_delay = 1s", "transport_retry_time = 1s",
 		}})

@@ -34,13 +34,17 @@ func twoRelays(t *testing.T, first, second config.URL) *engine.Engine {
 func openEngine(t *testing.T, cfg *config.Config) *engine.Engine {
 	t.Helper()
 	cfg.Listen = "127.0.0.1:0"
-	e, err := engine.Open(t.Context(), engine.Options{Config: cfg, Log: slog.New(slog.DiscardHandler)})
+	var log buffer
+	e, err := engine.Open(t.Context(), engine.Options{Config: cfg, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := e.Stop(context.Background()); err != nil {
 			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("the engine said:\n%s", log.String())
 		}
 	})
 	return e
