@@ -156,20 +156,17 @@ func (u *Unit) Take(number int64, branch int) {
 
 // takeInList notes it in a list. False: it has rows now.
 func (u *Unit) takeInList(offset, branch int) bool {
-	room, there, last := -1, false, branch
+	room, last := -1, branch
 	for at := 1; at+wayEntryBytes <= len(u.data); at += wayEntryBytes {
 		of, b := int(binary.LittleEndian.Uint16(u.data[at:])), int(binary.LittleEndian.Uint16(u.data[at+2:]))
 		switch {
 		case b == freeWay:
 			room = at
 		case of == offset && b == branch:
-			there = true
+			return true
 		default:
 			last = max(last, b)
 		}
-	}
-	if there {
-		return true
 	}
 	if room < 0 {
 		entries := len(u.data) / wayEntryBytes
@@ -240,7 +237,7 @@ func (u *Unit) waysOperations() (all []Operation) {
 	switch {
 	case len(u.data) == 0:
 		return []Operation{{Keys: keys, Words: []string{"DEL", u.key}}}
-	case u.whole || len(u.changed) >= rewriteFrom:
+	case u.rewrites():
 		return []Operation{{Keys: keys, Words: []string{"SET", u.key, rueidis.BinaryString(u.data)}}}
 	}
 	size := wayEntryBytes

@@ -22,13 +22,16 @@ type change struct {
 	part  *part
 	units map[unitKey]*flow.Unit
 	order []unitKey // in which they were touched
-	items []byte    // for the log
-	tells bool      // some of these change a profile, or a place: facts may come of them
-	came  []*inside // the journeys that the people of this decision have entered by it
-	notes []flow.Operation
-	out   *step.Result
-	moved int     // people whose time had come
-	paced *inside // of this journey those move whom the rate of mails had waiting; nil: others
+
+	last   *flow.Unit // that was asked for: people come in the order of their numbers
+	lastIn *inside
+	items  []byte    // for the log
+	tells  bool      // some of these change a profile, or a place: facts may come of them
+	came   []*inside // the journeys that the people of this decision have entered by it
+	notes  []flow.Operation
+	out    *step.Result
+	moved  int     // people whose time had come
+	paced  *inside // of this journey those move whom the rate of mails had waiting; nil: others
 
 	steps []stepChange // who came to a step, and went
 
@@ -99,12 +102,17 @@ func (c *change) read(ctx context.Context, in *inside, units []*flow.Unit) error
 
 // unit returns the unit of a person, read before or now.
 func (c *change) unit(ctx context.Context, in *inside, number int64) (*flow.Unit, error) {
+	if c.lastIn == in && c.last.Has(number) {
+		return c.last, nil
+	}
 	u := in.records.Of(number)
 	if have := c.units[keyOf(in, u)]; have != nil {
-		return have, nil
+		u = have
+	} else if err := c.read(ctx, in, []*flow.Unit{u}); err != nil {
+		return u, err
 	}
-	err := c.read(ctx, in, []*flow.Unit{u})
-	return u, err
+	c.last, c.lastIn = u, in
+	return u, nil
 }
 
 // record returns where a person is, as the change has it. False: a newer program has
@@ -151,6 +159,7 @@ func (c *change) set(ctx context.Context, in *inside, number int64, r *journey.R
 	if err != nil {
 		return err
 	}
+	c.last = nil
 	for _, b := range append(in.records.Divide(u), in.records.DivideWays(ways)...) {
 		key := keyOf(in, b)
 		c.units[key] = b
