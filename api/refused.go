@@ -112,3 +112,16 @@ func drain(r *http.Request) {
 		_, _ = io.CopyN(io.Discard, r.Body, maxDrainBytes) // its end, or the server's ReadTimeout
 	}
 }
+
+// takeRest drops what a handler has left of the body of a client that wants the
+// connection closed: net/http does so for others only. Who waits for a 100 sends none.
+func takeRest(w http.ResponseWriter, r *http.Request) {
+	if !r.Close || r.Body == nil || r.Body == http.NoBody || r.Header.Get("Expect") != "" {
+		return
+	}
+	if http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusedWithin)) != nil {
+		return // no connection below, as in a test
+	}
+	// Where more comes, this reader has net/http wait a moment before it closes.
+	_, _ = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxRefusedBytes)) // its end, or the deadline
+}

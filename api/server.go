@@ -340,6 +340,9 @@ func (s *Server) wrap(next http.Handler, check func(*http.Request) error) http.H
 				s.writeError(w, r, fmt.Errorf("panic: %v", p))
 			}
 			s.finishChange(w, r)
+			if w.status != http.StatusRequestTimeout { // of a client that sends no more
+				takeRest(rw, r)
+			}
 			if debug { // the pattern: what a path is filled with may name a user
 				s.log.Debug("request", "id", w.id, "method", r.Method, "path", r.Pattern, "status", w.status,
 					"seconds", s.clock.Now().Sub(started).Seconds(), "from", r.RemoteAddr, "key", w.sender)
