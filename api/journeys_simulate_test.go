@@ -65,6 +65,7 @@ func TestJourneySimulateIsBounded(t *testing.T) {
 	x.ask(t, "POST", "", welcomeJourney, 201, nil)
 	for query, want := range map[string]string{
 		"people=10001": "want 1 to 10000", "days=367": "want 1 to 366", "opens=101": "want 0 to 100", "from=tomorrow": "2026-12-01T00:00:00Z",
+		"from=9999-12-31T00:00:00Z": "1970 to 2100", "from=0001-01-01T00:00:00Z": "1970 to 2100",
 		"often=nothing=1": "asks for no event", "people=10000&often=signup=3000": "take fewer people", "user=nobody": "no such user", "by=email&user=a": "external_id or braze_id",
 	} {
 		status := 400

@@ -52,6 +52,9 @@ const (
 
 // Input is what Run takes. An error says which member of the Try is wrong.
 func (t *Try) Input() (*Input, error) {
+	if y := t.From.UTC().Year(); y < 1970 || y > 2100 { // records have seconds of 32 bits
+		return nil, fmt.Errorf("from: want a time of the years 1970 to 2100, got one of %d", y)
+	}
 	m, err := Mentions(t.Document)
 	if err != nil {
 		return nil, err
