@@ -119,6 +119,7 @@ func TestJourneys(t *testing.T) {
 		want         int
 	}{
 		{"resume", "live", 200}, {"archive", "", 409}, {"pause", "paused", 200}, {"pause", "paused", 200}, {"resume", "", 409}, {"resume?overdue=all", "", 400}, {"resume?overdue=skip", "live", 200},
+		{"resume?overdue=all", "", 400}, // also where nothing is to be decided
 		{"stop", "stopped", 200}, {"resume", "", 409}, {"publish", "", 409}, {"archive", "archived", 200},
 	} {
 		j.Status = ""

@@ -117,6 +117,9 @@ const (
 // Resume has a paused journey go on. Without a choice it is refused while people are
 // overdue, and the error says how many.
 func (d *Desk) Resume(ctx context.Context, id string, o Overdue) (store.Journey, error) {
+	if o != OverdueAsk && o != OverdueSend && o != OverdueSkip {
+		return store.Journey{}, sluice.Refuse(sluice.CodeInvalid, "overdue is %.32q, want send or skip", string(o))
+	}
 	j, err := d.at(ctx, id, -1)
 	if err != nil {
 		return j, err
@@ -144,8 +147,6 @@ func (d *Desk) Resume(ctx context.Context, id string, o Overdue) (store.Journey,
 		if people > 0 {
 			return j, sluice.Refuse(sluice.CodeConflict, "people are overdue in journey %s, %d of them: resume it with overdue send, and they get their messages now; or with skip, and they go on without those that were due", id, people)
 		}
-	default:
-		return j, sluice.Refuse(sluice.CodeInvalid, "overdue is %.32q, want send or skip", string(o))
 	}
 	return d.put(ctx, j, Resume)
 }
