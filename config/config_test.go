@@ -43,8 +43,9 @@ func mustLoad(t *testing.T, yaml string, environ []string, flags map[string]stri
 	return c
 }
 
+// The file begins with a byte order mark, as editors of Windows write it.
 func TestPrecedence(t *testing.T) {
-	file := "redis: redis://file:1\npartitions: 4\nlog:\n  level: warn\nroles: [store]\n"
+	file := "\ufeffredis: redis://file:1\npartitions: 4\nlog:\n  level: warn\nroles: [store]\n"
 	env := []string{"SLUICE_REDIS=redis://env:1", "SLUICE_LOG_LEVEL=error", "PATH=/bin", "SLUICE_FAILPOINT=x"}
 	flags := map[string]string{"redis": "redis://flag:1", "roles": "intake, store"}
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -26,7 +27,7 @@ type decoder struct {
 // decode reads a file's content into c. All mistakes are reported, not the
 // first one only.
 func (c *Config) decode(file string, body []byte) error {
-	tree, err := parser.ParseBytes(body, 0)
+	tree, err := parser.ParseBytes(bytes.TrimPrefix(body, []byte("\ufeff")), 0) // some editors write one
 	if err != nil {
 		return fmt.Errorf("read %s: %w", file, syntaxError(file, err))
 	}

@@ -63,7 +63,7 @@ func decode(text string, read func(string) (tree, error)) *decoder {
 		d.wrong("", "want at most %d bytes, got %d", MaxDocumentBytes, len(text))
 		return d
 	}
-	t, err := read(text)
+	t, err := read(strings.TrimPrefix(text, "\ufeff")) // some editors write one
 	switch {
 	case err != nil:
 		d.wrong("", "want a journey, which is an object: %v", err)

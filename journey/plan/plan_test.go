@@ -71,6 +71,7 @@ func TestCanonical(t *testing.T) {
 		"{id: a, zone: UTC, entry: {when: {api: true}, again_after: 24h, limit: {}}, steps: [{id: d, delay: {for: 120m, until: {time: '09:00', weekdays: [sunday, monday]}}, next: exit}], quiet: {from: '20:00', to: '06:00', then: wait}}",
 		"{id: a, entry: {when: [{api: true}], again_after: 1d}, steps: [{id: d, delay: {for: 1h60m, until: {time: '09:00', weekdays: [monday, sunday]}}}], quiet: {from: '20:00', to: '06:00'}}",
 	}
+	same = append(same, "\ufeff"+same[1]) // as editors of Windows write it
 	want := `{"id":"a","entry":{"when":[{"api":true}],"again_after":"1d"},"steps":[{"id":"d","delay":{"for":"2h","until":{"time":"09:00","weekdays":["monday","sunday"]}}}],"quiet":{"from":"20:00","to":"06:00"}}`
 	for _, text := range same {
 		if got := compiled(t, text).Canonical(); got != want {
