@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/config"
 	"sluice/engine"
 	"sluice/flow"
 	"sluice/ingest"
@@ -92,6 +93,7 @@ func runSending(ctx context.Context, c *call) error {
 			return err
 		}
 		c.print("%s is stopped, in all processes within a second; `sluice sending resume%s` lets it go on", safeText(s.String()), resumeFlag(s))
+		c.warnOfRoute(s)
 		return nil
 	case "resume":
 		was, err := o.Resume(ctx, s)
@@ -146,6 +148,18 @@ func (c *call) selected(what string) (mail.Selector, error) {
 		return s, usageError{err}
 	}
 	return s, nil
+}
+
+// warnOfRoute says that the configuration has no route that was stopped: its name may be
+// misspelled, and all mail goes on. It may also be a route of processes that are to come.
+func (c *call) warnOfRoute(s mail.Selector) {
+	names := []string{config.SinkRoute}
+	for i := range c.config.Routes {
+		names = append(names, c.config.Routes[i].Name)
+	}
+	if s.By == mail.SelectRoute && !slices.Contains(names, s.Value) {
+		fmt.Fprintf(c.main.Stderr, "sluice: there is no route %s in the configuration here; known are %s\n", safeText(s.Value), strings.Join(names, ", "))
+	}
 }
 
 func resumeFlag(s mail.Selector) string {
