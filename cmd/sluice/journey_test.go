@@ -173,7 +173,7 @@ func TestJourneyCommandRefuses(t *testing.T) {
 	mustRun(t, dir, "journey", "apply", file)
 	for args, want := range map[string]string{
 		"publish hello": "journey hello: steps.mail.message.template: there is no template welcome", "pause hello": "journey hello is draft, and pause is for one that is live: publish it first",
-		"show hello --version 1": "has no version 1",
+		"show hello --version 1": "journey hello has no version 1",
 	} {
 		if got := sluiceRun(t, dir, append([]string{"journey"}, strings.Fields(args)...)...); got.code != exitFailed || !strings.Contains(got.stderr, want) {
 			t.Errorf("%s: %d %s, want %q", args, got.code, got.stderr, want)

@@ -2,8 +2,10 @@ package desk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"sluice"
 	"sluice/flow"
 	"sluice/journey"
 	"sluice/journey/env"
@@ -34,6 +36,9 @@ func (d *Desk) Show(ctx context.Context, id string, version int) (*Shown, error)
 	s := &Shown{Journey: j, Document: j.Draft}
 	if version > 0 {
 		v, err := d.Database.Journeys.JourneyVersion(ctx, j.Number, version)
+		if e, ok := errors.AsType[*sluice.Error](err); ok && e.Code == sluice.CodeNotFound {
+			return nil, sluice.Refuse(sluice.CodeNotFound, "journey %s has no version %d", id, version)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -195,7 +195,7 @@ func (s *Store) checkVersion(ctx context.Context, j *store.Journey, names journe
 	}
 	inUse, err := s.count(ctx, "count the versions of a journey in", rawQuery(s.d, "journey_versions_count"), j.Number)
 	if err == nil && inUse >= store.MaxVersionsInUse {
-		err = invalid("people are inside %d versions of journey %.64q, and no more are possible: wait until they are out, or stop this journey and go on with a copy", inUse, j.ID)
+		err = invalid("%d versions of journey %.64q are in use, and no more are possible: a version ends a quarter of an hour after the last person has left it; wait, or stop this journey and go on with a copy", inUse, j.ID)
 	}
 	return err
 }
