@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/test/servers"
 )
 
 func TestWhenAFollowerCountsAsFailing(t *testing.T) {
@@ -179,3 +182,32 @@ func TestTableThatCannotRollBackAnyMore(t *testing.T) {
 		b.Errorf("%d dead letters", n)
 	}
 }
+
+// While Redis is away for hours the log does not fill a disk: a session that fails is told
+// of now and then, and not once for each partition.
+func TestRedisAwayIsToldInFewLines(t *testing.T) {
+	b := newBed(t, "sqlite")
+	one, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: filepath.Join(t.TempDir(), "redis"), Listen: "tcp"})
+	b.must(err)
+	t.Cleanup(func() { _ = one.Kill() })
+	e := start(b, setup{redis: one.URL()})
+	e.write(0, "one", named("1"))
+	b.awaitSum("events", 1)
+	b.must(one.Kill())
+	b.eventually("sessions of the store have failed", func() bool { return manyTimes.MatchString(e.failing("store")) })
+	lines := 0
+	for line := range strings.Lines(e.log.String()) {
+		if strings.Contains(line, "forwards") || strings.Contains(line, "follower=store") {
+			lines++
+		}
+	}
+	if lines == 0 || lines > testPartitions {
+		t.Errorf("%d lines of %s\n%s", lines, e.failing("store"), e.log.String())
+	}
+	b.must(one.Restart(t.Context()))
+	e.write(0, "two", named("2"))
+	b.awaitSum("events", 2)
+	e.stop()
+}
+
+var manyTimes = regexp.MustCompile(`\b([5-9]|\d\d+) times in a row`)

@@ -195,11 +195,17 @@ func (s *StoreFollower) readForwarded(ctx context.Context, partitions []int) err
 		all[i] = i
 	}
 	seqs, failed := sideBySide(ctx, all, nil, func(ctx context.Context, p int) ([]string, error) { return s.Logs[p].SeqsOf(ctx, sources) })
-	for _, p := range slices.Sorted(maps.Keys(failed)) { // nobody waits for these: nothing can be forwarded to them now
-		if ctx.Err() != nil {
-			return ctx.Err()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if unknown := slices.Sorted(maps.Keys(failed)); len(unknown) > 0 {
+		err := failed[unknown[0]]
+		if len(unknown) == len(all) {
+			return fmt.Errorf("read the last forwards in the logs: %w", err) // a session that fails is told of now and then
 		}
-		s.Log.Warn("the last forward in a log is not known: numbers of forwards go by the clock alone", "partition", p, "error", failed[p])
+		// Nobody waits for these: nothing can be forwarded to them now.
+		s.Log.Warn("the last forwards in some logs are not known: numbers of forwards go by the clock alone",
+			"partitions", len(unknown), "first", unknown[0], "error", err)
 	}
 	s.forwarded = make(map[int]int64, len(partitions))
 	for _, of := range seqs {
