@@ -24,6 +24,7 @@ import (
 	"sluice/journey/desk"
 	"sluice/journey/env"
 	"sluice/journey/timeline"
+	"sluice/lib/child"
 	"sluice/lib/doctor"
 	"sluice/mail"
 	"sluice/mail/smtpd"
@@ -404,7 +405,8 @@ func (e *Engine) Failed() <-chan struct{} {
 
 // FailedWhy says what Failed means.
 func (e *Engine) FailedWhy() error {
-	return fmt.Errorf("the embedded redis has ended; its log is %s", filepath.Join(e.config.Data, "redis", "redis.log"))
+	file := filepath.Join(e.config.Data, "redis", "redis.log")
+	return fmt.Errorf("the embedded redis has ended; the end of its log %s:\n%s", file, child.Tail(file))
 }
 
 // desk is where journeys are written and published.
