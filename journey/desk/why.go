@@ -227,10 +227,10 @@ func (w *why) leftOut(ctx context.Context, s *plan.PlanStep) error {
 		return nil
 	}
 	w.say("the ledger has no mail of it: the mail was left out, or its row was not kept so long")
-	if w.journey.SkipUntilMillis > 0 {
+	if w.journey.SkipUntilMillis >= int64(w.record.Entered)*1000 { // 0: it never was
 		w.say("the journey was resumed at %s without the messages that were due by then", instantText(w.journey.SkipUntilMillis))
 	}
-	w.say("who comes to the step more than %s after its time gets none", time.Duration(s.Message.LatestSeconds)*time.Second)
+	w.say("who comes to the step more than %s after its time gets none", plan.DurationText(int64(s.Message.LatestSeconds)))
 	fields := profileOfMail(w.person.Profile, s.Message.Group)
 	for _, reason := range fields.reasons(s.Message.Class == mail.ClassMarketing) {
 		w.say("%s", reason)

@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"slices"
+	"time"
 
 	"sluice/journey"
 	"sluice/journey/plan"
@@ -35,7 +36,7 @@ func (w *why) capped(ctx context.Context, s *plan.PlanStep) error {
 	}
 	for i := range w.Caps {
 		if c := &w.Caps[i]; asks&(1<<i) != 0 {
-			w.say("cap %s allows %d in %s, and the person got %d in the time up to now", c.Name, c.Messages, c.Window, got[i])
+			w.say("cap %s allows %d in %s, and the person got %d in the time up to now", c.Name, c.Messages, plan.DurationText(int64(c.Window/time.Second)), got[i])
 		}
 	}
 	return nil

@@ -89,7 +89,7 @@ func TestWhy(t *testing.T) {
 		"not yet":   {record: at(2, journey.StateInside), taken: []int{1}, step: "last", want: []string{"still to come"}},
 		"other way": {record: at(2, journey.StateInside), taken: []int{1}, step: "thanks", want: []string{"did not come to step thanks: it went from step fork by else", "does not hold now", `"free"`}},
 		"got it":    {record: at(2, journey.StateInside), taken: []int{0}, step: "thanks", want: []string{"went on from step thanks", "is waiting"}},
-		"left out":  {record: at(4, journey.StateInside), taken: []int{1}, step: "last", want: []string{"the mail was left out", "unsubscribed from marketing mail now", "cap daily allows 1 in 24h0m0s, and the person got 1 in the time up to now"}},
+		"left out":  {record: at(4, journey.StateInside), taken: []int{1}, step: "last", want: []string{"the mail was left out", "unsubscribed from marketing mail now", "cap daily allows 1 in 1d, and the person got 1 in the time up to now"}},
 		"taken out": {record: at(2, journey.StateExited), taken: []int{1}, step: "last", want: []string{"was taken out at step wait", "left before step last"}},
 		"bought":    {record: left(journey.CauseExit, 0), want: []string{"was taken out at step wait", "at 2026-03-03T10:30:00Z, by exit_when[0]: event bought", `what happened then: bought {"hats":2}`}},
 		"rule":      {record: left(journey.CauseExit, 1), want: []string{"by exit_when[1]: rule", "exit_when[1].rule does not hold now", `"free"`}},
@@ -119,4 +119,19 @@ func TestWhy(t *testing.T) {
 	}
 	_, err = b.Why(t.Context(), "asked", "none", row)
 	b.refused(err, sluice.CodeNotFound)
+
+	_, err = b.SetStatus(t.Context(), "asked", Pause)
+	b.ok(err)
+	_, err = b.Resume(t.Context(), "asked", OverdueSkip)
+	b.ok(err)
+	resumed := b.clock.Now().Unix()
+	for after, told := range map[int64]bool{-1: true, 1: false} { // who came later was not overdue then
+		record, taken = at(4, journey.StateInside), []int{1}
+		record.Entered = uint32(resumed + after)
+		w, err := b.Why(t.Context(), "asked", "last", row)
+		b.ok(err)
+		if text := strings.Join(w.Says, "\n"); strings.Contains(text, "without the messages") != told {
+			t.Errorf("entered %d s after the resume:\n%s", after, text)
+		}
+	}
 }

@@ -101,7 +101,7 @@ func (s *PlanStep) label() string {
 	case StepDelay:
 		what = s.Delay.label()
 	case StepWait:
-		what = "wait up to " + durationText(s.Within)
+		what = "wait up to " + DurationText(s.Within)
 	case StepGo:
 		what = "go to " + s.Journey
 	}
@@ -111,7 +111,7 @@ func (s *PlanStep) label() string {
 func (w *Waiting) label() string {
 	var parts []string
 	if w.ForSeconds > 0 {
-		parts = append(parts, durationText(w.ForSeconds))
+		parts = append(parts, DurationText(w.ForSeconds))
 	}
 	if w.Until != nil {
 		parts = append(parts, fmt.Sprintf("until %02d:%02d", w.Until.Minute/60, w.Until.Minute%60))

@@ -262,7 +262,7 @@ func TestDurations(t *testing.T) {
 		}
 	}
 	for seconds, want := range map[int64]string{0: "0s", 7200: "2h", 86400: "1d", 10 * 86400: "10d", 14 * 86400: "2w", 129600: "1d12h", -3 * 86400: "-3d"} {
-		if got := durationText(seconds); got != want {
+		if got := DurationText(seconds); got != want {
 			t.Errorf("%d s is %s, want %s", seconds, got, want)
 		}
 	}

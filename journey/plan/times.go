@@ -60,13 +60,13 @@ func ParseDuration(text string) (seconds int64, err error) {
 	return seconds, nil
 }
 
-// durationText writes a duration in one form: 2w, 1d12h, 0s.
-func durationText(seconds int64) string {
+// DurationText writes a duration in one form: 2w, 1d12h, 0s.
+func DurationText(seconds int64) string {
 	if seconds == 0 {
 		return "0s"
 	}
 	if seconds < 0 {
-		return "-" + durationText(-seconds)
+		return "-" + DurationText(-seconds)
 	}
 	text := ""
 	for _, u := range units {
@@ -90,9 +90,9 @@ func (c *compiler) duration(place string, text *string, least, most int64) int64
 	case err != nil:
 		c.wrong(place, "%v; got %s", err, strconv.Quote(shown(*text)))
 	case seconds < least || seconds > most:
-		c.wrong(place, "want %s to %s, got %s", durationText(least), durationText(most), shown(*text))
+		c.wrong(place, "want %s to %s, got %s", DurationText(least), DurationText(most), shown(*text))
 	default:
-		*text = durationText(seconds)
+		*text = DurationText(seconds)
 	}
 	return seconds
 }
@@ -111,7 +111,7 @@ func (c *compiler) offset(place string, text *string) int64 {
 	if minus {
 		seconds = -seconds
 	}
-	if *text = durationText(seconds); seconds == 0 {
+	if *text = DurationText(seconds); seconds == 0 {
 		*text = ""
 	}
 	return seconds
