@@ -65,8 +65,9 @@ func (r *Record) IsZero() bool { return *r == Record{} }
 //
 // The invariants. Only Commit changes records, by the operations of units, and
 // only one goroutine of the lease's holder makes these. A record is in one
-// place. Lists keep room for a few more entries, so that most changes are a
-// SETRANGE of some bytes: that is all the append-only file gets.
+// place. Lists keep room for a few more entries, so that a change that comes alone
+// is a SETRANGE of some bytes. Where several come, the append-only file gets
+// the whole string, if that is cheaper (changeBytes).
 //
 // What was tried and dropped. Cohorts, sets of up to 512 numbers that are due
 // together: 1.6 to 2.4 bytes a person more, they have to be regrouped by block
