@@ -31,8 +31,11 @@ import (
 // A survivor who is inside stays where it is. So does one who may enter once and was
 // inside, and one in the control group. Then the place ends, and is counted as left.
 //
-// Who has gone the way to its end keeps no record: so the gate learns of the merge, and
-// has one mail of a step leave where both users have one (Gate.ofMerged).
+// Who has gone the way to its end, or was taken out, has no place to give, but has been in.
+// A survivor who has not gets that record the same way: else it could enter once more what
+// is entered once (remember). Who has gone to the end keeps none: so the gate learns of the
+// merge, and has one mail of a step leave where both users have one (Gate.ofMerged). Who was
+// taken out keeps the record, by which its mail is cancelled.
 //
 // What was dropped. To read the place from the other partition: its Redis may be away.
 // Notes of former ids in Redis: a checkpoint has the records alone. The price: what the
@@ -40,42 +43,58 @@ import (
 // nobody out of it.
 func (c *change) handOver(ctx context.Context, in *inside, f *journey.Fact) (moved bool, err error) {
 	r, ok, err := c.record(ctx, in, f.Number)
-	if err == nil && ok && r.State == journey.StateFinished {
-		return true, c.set(ctx, in, f.Number, &journey.Record{})
-	}
-	if err != nil || !ok || !has(&r) {
+	if err != nil || !ok || !has(&r) && !hasBeen(&r) {
 		return false, err
 	}
 	into, ok := user.ParseID(f.Name)
-	if !ok || in.versionOf(&r) == nil {
+	if !ok || has(&r) && in.versionOf(&r) == nil {
 		return false, nil
 	}
-	goes := user.ID{Partition: c.part.log.Partition(), Number: f.Number}
-	if r.Former == 0 {
-		r.Former = step.MarkOf(goes)
-	}
-	ways, err := c.waysOf(ctx, in, f.Number)
+	place, err := c.placeOf(ctx, in, f.Number, &r)
 	if err != nil {
 		return false, err
 	}
-	entered, err := c.contextNow(ctx, in, f.Number, &r)
-	if err != nil {
-		return false, err
-	}
-	place := journey.Place{Record: r, Version: in.versionOf(&r).number, Context: entered, Ways: ways}
 	switch {
-	case into.Partition == goes.Partition:
-		if taken, err := c.settleIn(ctx, in, into.Number, &place); !taken || err != nil {
-			return false, err
-		}
-	default:
+	case into.Partition != c.part.log.Partition():
 		c.tells = true
 		c.items = user.AppendUpdate(c.items, &user.Update{
 			Op: user.OpPlace, Key: user.Key{Kind: user.KeyUser, Name: into.String()}, ExistingOnly: true,
 			TimeMillis: c.part.clock.Now().UnixMilli(), Name: in.id, Body: place.Text(),
 		})
+	case hasBeen(&r):
+		if err := c.remember(ctx, in, into.Number, &place); err != nil {
+			return false, err
+		}
+	default:
+		if taken, err := c.settleIn(ctx, in, into.Number, &place); !taken || err != nil {
+			return false, err
+		}
+	}
+	if r.State == journey.StateExited {
+		return false, nil
 	}
 	return true, c.set(ctx, in, f.Number, &journey.Record{})
+}
+
+// placeOf is the place of somebody who goes, with the mark of that user if mails are to be
+// named by it.
+func (c *change) placeOf(ctx context.Context, in *inside, number int64, r *journey.Record) (place journey.Place, err error) {
+	place.Record = *r
+	if v := in.versionOf(r); v != nil {
+		place.Version = v.number
+	}
+	if place.Ways, err = c.waysOf(ctx, in, number); err != nil {
+		return place, err
+	}
+	if hasBeen(r) {
+		place.Record.Former = 0
+		return place, nil
+	}
+	if r.Former == 0 {
+		place.Record.Former = step.MarkOf(user.ID{Partition: c.part.log.Partition(), Number: number})
+	}
+	place.Context, err = c.contextNow(ctx, in, number, r)
+	return place, err
 }
 
 // versionOf is the version that decides about a place. Who is in the control group stays
@@ -92,12 +111,20 @@ func (in *inside) versionOf(r *journey.Record) *version {
 // has reports whether somebody has a place, or is held in the control group.
 func has(r *journey.Record) bool { return r.Inside() || r.State == journey.StateControl }
 
+// hasBeen reports whether somebody has been in, and has no place any more.
+func hasBeen(r *journey.Record) bool {
+	return r.State == journey.StateFinished || r.State == journey.StateExited
+}
+
 // takeOver gives somebody the place of a former user, who was of another partition.
 func (c *change) takeOver(ctx context.Context, in *inside, f *journey.Fact) error {
 	if f.Name != in.id {
 		return nil
 	}
 	place, err := journey.ReadPlace(f.Body)
+	if err == nil && hasBeen(&place.Record) {
+		return c.remember(ctx, in, f.Number, &place)
+	}
 	v := in.versionOf(&place.Record)
 	if err != nil || v == nil || place.Version != 0 && place.Version != v.number && place.Record.Inside() { // of a newer program, or nothing can be said of its steps
 		c.part.stats.Dropped.Add(1)
@@ -132,4 +159,16 @@ func (c *change) settleIn(ctx context.Context, in *inside, number int64, place *
 	}
 	c.keep(in, number, r, place.Context)
 	return true, c.takeWays(ctx, in, number, place.Ways)
+}
+
+// remember notes of a survivor, who has not been in, that a former user has.
+func (c *change) remember(ctx context.Context, in *inside, number int64, place *journey.Place) error {
+	own, ok, err := c.record(ctx, in, number)
+	if err != nil || !ok || own.State != journey.StateNone {
+		return err
+	}
+	if err := c.set(ctx, in, number, &place.Record); err != nil {
+		return err
+	}
+	return c.takeWays(ctx, in, number, place.Ways)
 }

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +145,61 @@ func TestASurvivorKeepsItsOwnPlace(t *testing.T) {
 			}
 			if left = b.read().counts["journey/cart/wait/exited"] - left; left == 1 == x.moves {
 				t.Errorf("%s, home %d: %d have left", x.name, home, left)
+			}
+		}
+	}
+}
+
+// Who has been in a journey that is entered once, and is merged, has the survivor not enter
+// it again: to the end or taken out, of the same partition or of another one.
+func TestASurvivorHasBeenIn(t *testing.T) {
+	sluice.WriteNewForms()
+	at := uint32(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC).Unix())
+	for _, state := range []journey.State{journey.StateFinished, journey.StateExited} {
+		for _, into := range []user.ID{{Number: 2}, {Partition: 1, Number: 2}} {
+			for _, own := range []journey.Record{{}, {State: journey.StateInside, Version: 1, Step: 1, Due: at + 7200, Entered: at - 9}} {
+				b := newBed(t, 3)
+				j := b.publish(leftCart)
+				been := journey.Record{State: state, Version: 1, Entered: at - 99, Occurrence: 3, Former: 7}
+				p := b.open()
+				c := p.begin()
+				for number, r := range map[int64]*journey.Record{1: &been, 2: &own} {
+					if err := c.set(t.Context(), p.journeys[0], number, r); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := c.takeWays(t.Context(), p.journeys[0], 1, []int{0, 2}); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.commit(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				b.merge(2, 1, into)
+				b.endAnywhere()
+				if into.Partition != 0 {
+					places := b.places()
+					if len(places) != 1 || places[0].Key.Name != into.String() {
+						t.Fatalf("%+v went to the other partition, want one place", places)
+					}
+					b.fact(3, 2, journey.FactPlace, "cart", places[0].Body) // it is played by this one
+				}
+				b.fact(4, 2, journey.FactEvent, "cart", "")
+				b.endAnywhere()
+				want := been
+				want.Former = 0
+				if own.State != journey.StateNone {
+					want = own
+				}
+				got := b.records(j)
+				if got[2] != want || state == journey.StateExited != (got[1] == been) {
+					t.Errorf("%v, into %v who is %v: records %+v; want %+v", state, into, own.State, got, want)
+				}
+				if ways := b.ways(j, 2)[2]; own.State == journey.StateNone && !slices.Equal(ways, []int{0, 2}) {
+					t.Errorf("%v, into %v: the survivor took the branches %v", state, into, ways)
+				}
+				if n := b.read().counts["journey/cart/wait/exited"]; n != 0 {
+					t.Errorf("%d have left, want none", n)
+				}
 			}
 		}
 	}

@@ -416,3 +416,34 @@ steps:
 		}
 	}
 }
+
+// A change compares values, not how they were written.
+func TestAChangeComparesValues(t *testing.T) {
+	for _, x := range []struct {
+		trigger, changed string
+		fires            bool
+	}{
+		{`{attribute: n, to: 5}`, `{"n":[4,5.0]}`, true},
+		{`{attribute: n, to: 5.0}`, `{"n":[4,5]}`, true},
+		{`{attribute: n, to: 5}`, `{"n":[5.0,5]}`, false},
+		{`{attribute: n, from: 50, to: 6}`, `{"n":[5e1,6]}`, true},
+		{`{attribute: n, to: 5}`, `{"n":[4,"5"]}`, false},
+		{`{attribute: n, to: 5}`, `{"n":[4,6]}`, false},
+		{`{attribute: n, to: 9007199254740993}`, `{"n":[4,9007199254740992]}`, false},
+		{`{attribute: n, to: "é"}`, `{"n":[null,"\u00e9"]}`, true},
+		{`{attribute: n, from: null}`, `{"n":[null,"x"]}`, true},
+		{`{attribute: n}`, `{"n":["\u00e9","é"]}`, false},
+		{`{attribute: n, to: true}`, `{"n":[false,true]}`, true},
+		{`{attribute: n, path: [a]}`, `{"n":[{"a":{"b":1}},{"a":{"b":2}}]}`, true},
+	} {
+		l := newLife(t, `
+id: changes
+entry: {when: `+x.trigger+`}
+steps:
+  - {id: wait, delay: {for: 1h}}
+`, "{}")
+		if inside := l.tell(x.changed) == journey.StateInside; inside != x.fires {
+			t.Errorf("%s by %s: entered %v", x.trigger, x.changed, inside)
+		}
+	}
+}

@@ -135,7 +135,8 @@ func dateOf(d *plan.Date, now time.Time, p *Person) (time.Time, bool) {
 	if d.Yearly {
 		// The day of this year, or of the next: one behind a shift of two years at most.
 		for year := now.In(zone).Year() - 2; moved.Before(now) || year == now.In(zone).Year()-2; year++ {
-			moved = move(time.Date(year, at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), 0, zone), d)
+			wall := time.Date(year, at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), 0, time.UTC)
+			moved = move(timetext.FirstMoment(wall, zone), d)
 			if year > now.In(zone).Year()+3 {
 				break
 			}

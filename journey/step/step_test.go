@@ -318,7 +318,8 @@ func TestDates(t *testing.T) {
 		{`{attribute: renewal, plus: 1d, time: "02:30", zone: Europe/Berlin}`, `{"custom":{"renewal":"2026-03-28"}}`, "2026-03-29T01:00:00Z"}, // it never comes
 		{`{attribute: renewal, plus: -2h, time: "09:00"}`, `{"custom":{"renewal":"2026-05-01"}}`, "2026-04-30T09:00:00Z"},
 		{`{field: dob, yearly: true, time: "09:00"}`, `{"fields":{"dob":"2004-02-29"}}`, "2027-03-01T09:00:00Z"},
-		{`{attribute: renewal}`, `{"custom":{"renewal":"2028-03-03"}}`, ""}, // more than two years away
+		{`{attribute: renewal, yearly: true, zone: Europe/Berlin}`, `{"custom":{"renewal":"2019-03-29T02:30:00"}}`, "2026-03-29T01:00:00Z"}, // nor does this
+		{`{attribute: renewal}`, `{"custom":{"renewal":"2028-03-03"}}`, ""},                                                                 // more than two years away
 		{`{attribute: plan, path: [renews], zone: Europe/Berlin, time: "10:00"}`, `{"custom":{"plan":{"renews":"2026-07-01"}}}`, "2026-07-01T08:00:00Z"},
 	} {
 		j := load(t, `
