@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"time"
 )
 
 // Record is where a person stands in a journey, in RecordBytes bytes. Package flow keeps
@@ -39,6 +40,9 @@ type Record struct {
 	// last: whether the person was taken out of it. See HasExited.
 	Exits uint8
 }
+
+// LookAgain is after what time somebody is looked at again who is due and cannot go on.
+const LookAgain = time.Minute
 
 // MaxSteps is how many steps a record tells apart.
 const MaxSteps = 1 << 8

@@ -394,7 +394,10 @@ func stayLine(s *desk.Stay, more bool) string {
 	case more:
 		who = "at least " + who
 	}
-	return safeText(fmt.Sprintf("%s, the first since %s: %s", who, keyTime(s.SinceMillis), s.Why))
+	if s.SinceMillis != 0 {
+		who += ", the first since " + keyTime(s.SinceMillis)
+	}
+	return safeText(fmt.Sprintf("%s: %s", who, s.Why))
 }
 
 // upliftLine tells what a journey is good for, by one conversion.

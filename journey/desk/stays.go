@@ -23,7 +23,7 @@ type Stay struct {
 	// People is how many were found; 0: nobody is there yet, and who comes will stay.
 	People int64
 
-	SinceMillis int64 // when the first of them was due; 0: nobody is there
+	SinceMillis int64 // when the first of them was due; 0: nobody is there, or it is not known
 	Reason      StayReason
 	Why         string // for an operator: what it is, and what to do
 }
@@ -35,6 +35,7 @@ type StayReason string
 const (
 	StayNoMail     StayReason = "no_mail"    // mail of the step cannot be made
 	StayUnreadable StayReason = "unreadable" // their version cannot be read
+	StayJourney    StayReason = "journey"    // the journey that a step leads to lets nobody in now
 	StayPaused     StayReason = "paused"     // the journey is paused
 	StayRoom       StayReason = "room"       // as much mail waits to be sent as may
 	StayRate       StayReason = "rate"       // limits.per_minute
@@ -83,8 +84,11 @@ func (d *Desk) stays(ctx context.Context, j *store.Journey, doc *plan.Document, 
 		for at, why := range newest.noMail {
 			f.add(Stay{Step: newest.ids[at], Reason: StayNoMail, Why: why})
 		}
+		for at, why := range newest.closed {
+			f.add(Stay{Step: newest.ids[at], Reason: StayJourney, Why: why})
+		}
 	}
-	if d.Page != nil && (newest.unreadable != "" || len(newest.noMail) > 0 || mayStay(doc, counts)) {
+	if d.Page != nil && (newest.unreadable != "" || len(newest.noMail)+len(newest.closed) > 0 || mayStay(doc, counts)) {
 		err = f.lookThrough(ctx)
 	}
 	slices.SortStableFunc(s.Steps, func(a, b Stay) int { return stayOrder(counts, a) - stayOrder(counts, b) })
@@ -103,7 +107,7 @@ func mayStay(doc *plan.Document, counts *Counts) bool {
 // stayOrder has what lasts first, and then the order of the steps.
 func stayOrder(counts *Counts, s Stay) int {
 	at := slices.IndexFunc(counts.Steps, func(c StepCounts) bool { return c.Step == s.Step })
-	if s.Reason != StayNoMail && s.Reason != StayUnreadable {
+	if s.Reason != StayNoMail && s.Reason != StayUnreadable && s.Reason != StayJourney {
 		at += len(counts.Steps) + 1
 	}
 	return at
@@ -126,6 +130,7 @@ type judgedVersion struct {
 	ids        []string
 	unreadable string         // why it cannot be read; empty: it can
 	noMail     map[int]string // by message step
+	closed     map[int]string // by step that leads to a journey which lets nobody in now
 	lane       map[int]string // of the mails of others
 	perMinute  int64
 }
@@ -139,7 +144,7 @@ func (f *stayFinder) judge(ctx context.Context, number int) (*judgedVersion, err
 	if err != nil {
 		return nil, err
 	}
-	x := &judgedVersion{noMail: make(map[int]string), lane: make(map[int]string)}
+	x := &judgedVersion{noMail: make(map[int]string), closed: make(map[int]string), lane: make(map[int]string)}
 	f.judged[number] = x
 	if x.ids, err = stepIDs(v.Document); err != nil {
 		x.unreadable = err.Error()
@@ -157,6 +162,9 @@ func (f *stayFinder) judge(ctx context.Context, number int) (*judgedVersion, err
 	for i := range p.Steps {
 		m := p.Steps[i].Message
 		if m == nil {
+			if err := f.judgeGo(ctx, x, i, p.Steps[i].Journey); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		send, _, err := f.d.Database.Mailing(ctx, m)
@@ -172,6 +180,27 @@ func (f *stayFinder) judge(ctx context.Context, number int) (*judgedVersion, err
 		}
 	}
 	return x, nil
+}
+
+// judgeGo notes of a step that leads to a journey, by its id, why people stay there. If it was
+// stopped, they go on.
+func (f *stayFinder) judgeGo(ctx context.Context, x *judgedVersion, at int, id string) error {
+	if id == "" {
+		return nil
+	}
+	to, err := f.d.Database.Journeys.Journey(ctx, id)
+	if e, ok := errors.AsType[*sluice.Error](err); ok && e.Code == sluice.CodeNotFound {
+		to.Status, err = journey.StatusDraft, nil
+	}
+	switch {
+	case err != nil:
+		return err
+	case to.Status == journey.StatusDraft:
+		x.closed[at] = fmt.Sprintf("journey %s, to which they go on, was not published; publish it, or stop this one", id)
+	case to.Status == journey.StatusPaused:
+		x.closed[at] = fmt.Sprintf("journey %s, to which they go on, is paused; resume it, or stop it", id)
+	}
+	return nil
 }
 
 // lookThrough finds people in the records of all partitions, the first chunk of each and
@@ -190,7 +219,7 @@ func (f *stayFinder) lookThrough(ctx context.Context) error {
 			var failed error
 			next, err := f.d.Page(ctx, f.partition, f.j.Number, after, func(_ int64, raw *flow.Record) bool {
 				var r journey.Record
-				if r.Decode(raw[:]) == nil && r.Waits() && r.State == journey.StateInside && int64(r.Due) <= f.now.Unix() {
+				if r.Decode(raw[:]) == nil && r.Waits() && r.State == journey.StateInside && int64(r.Due) <= f.now.Add(journey.LookAgain).Unix() {
 					failed = f.look(ctx, &r)
 				}
 				return failed == nil
@@ -204,7 +233,7 @@ func (f *stayFinder) lookThrough(ctx context.Context) error {
 	return nil
 }
 
-// look looks at one who is due.
+// look looks at one who is due, or is looked at again soon.
 func (f *stayFinder) look(ctx context.Context, r *journey.Record) error {
 	number, err := f.versions.Number(ctx, r)
 	if err != nil || number == 0 {
@@ -219,8 +248,19 @@ func (f *stayFinder) look(ctx context.Context, r *journey.Record) error {
 		stay.Step = v.ids[r.Step]
 	}
 	if v.unreadable != "" {
+		if int64(r.Due) > f.now.Unix() {
+			return nil
+		}
 		stay.Reason, stay.Why = StayUnreadable, v.unreadable
 		f.add(stay)
+		return nil
+	}
+	if why, ok := v.closed[int(r.Step)]; ok {
+		stay.Reason, stay.Why, stay.SinceMillis = StayJourney, why, 0 // the record has when it is looked at again
+		f.add(stay)
+		return nil
+	}
+	if int64(r.Due) > f.now.Unix() {
 		return nil
 	}
 	why, noMail := v.noMail[int(r.Step)]

@@ -131,6 +131,48 @@ func TestStays(t *testing.T) {
 	}
 }
 
+// Who goes on into a journey that was not published, or is paused, stays at that step. It is
+// named also before anybody is there.
+func TestStaysBeforeAClosedJourney(t *testing.T) {
+	b := newBed(t)
+	const leads = "id: leads\nentry: {when: {event: signup}}\nsteps:\n  - {id: on, go: {journey: closed}}\n"
+	const other = "id: closed\nentry: {when: {api: true}}\nsteps:\n  - {id: pause, delay: {for: 1h}}\n"
+	b.create(other)
+	b.create(leads)
+	_, err := b.Publish(t.Context(), "leads", -1)
+	b.ok(err)
+	check := func(people int64, why string) {
+		t.Helper()
+		s, err := b.Show(t.Context(), "leads", 0)
+		b.ok(err)
+		b.ok(s.StaysUnknown)
+		if why == "" && len(s.Stays.Steps) == 0 {
+			return
+		}
+		if len(s.Stays.Steps) != 1 || !strings.Contains(s.Stays.Steps[0].Why, why) {
+			t.Fatalf("%+v, want that it %s", s.Stays.Steps, why)
+		}
+		want := Stay{Step: "on", People: people, Reason: StayJourney, Why: s.Stays.Steps[0].Why}
+		if s.Stays.Steps[0] != want {
+			t.Errorf("%+v, want %+v", s.Stays.Steps[0], want)
+		}
+	}
+	due := uint32(b.clock.Now().Add(journey.LookAgain - time.Second).Unix())
+	b.at(1)
+	check(0, "was not published")
+	b.at(1, journey.Record{State: journey.StateInside, Version: 1, Entered: 1, Due: due}, journey.Record{State: journey.StateInside, Version: 1, Entered: 1, Due: due})
+	check(2, "was not published")
+	_, err = b.Publish(t.Context(), "closed", -1)
+	b.ok(err)
+	check(0, "")
+	_, err = b.SetStatus(t.Context(), "closed", Pause)
+	b.ok(err)
+	check(2, "is paused")
+	_, err = b.SetStatus(t.Context(), "closed", Stop)
+	b.ok(err)
+	check(0, "") // they go on
+}
+
 // How many are in a step is what partitions have noted with the records. What was counted is
 // shown where one keeps no notes.
 func TestWaitingIsWhereThePeopleAre(t *testing.T) {

@@ -126,14 +126,11 @@ func (c *change) record(ctx context.Context, in *inside, number int64) (r journe
 	return r, r.Decode(raw[:]) == nil, nil
 }
 
-// again is how long people stay who cannot be moved now.
-const again = time.Minute
-
 // postpone has people who cannot be moved looked at again later.
 func (c *change) postpone(ctx context.Context, in *inside, people []step.Person, now time.Time) error {
 	for i := range people {
 		r := people[i].Record
-		r.Due = uint32(now.Add(again).Unix())
+		r.Due = uint32(now.Add(journey.LookAgain).Unix())
 		if err := c.set(ctx, in, people[i].ID.Number, &r); err != nil {
 			return err
 		}
@@ -291,7 +288,7 @@ func (c *change) stayToGo(ctx context.Context, in *inside, from *version, p *ste
 	r.Rank = from.restOf(p, &r)
 	switch target, wait := c.target(from, did.Step); {
 	case wait:
-		r.Due = uint32(c.part.clock.Now().Add(again).Unix())
+		r.Due = uint32(c.part.clock.Now().Add(journey.LookAgain).Unix())
 	case entered:
 		r.Due = r.Entered
 	default:

@@ -3775,14 +3775,14 @@ export interface components {
                     people: number;
                     /**
                      * Format: date-time
-                     * @description When the first of them was due.
+                     * @description When the first of them was due. Absent if that is not known.
                      */
                     since?: string;
                     /**
-                     * @description `no_mail`: mail of the step cannot be made. `unreadable`: their version cannot be carried out any more. `paused`: the journey is. `room`: as many mails as may wait are in the lane. `rate`: `limits.per_minute`. `turn`: what moves people is behind, or stands.
+                     * @description `no_mail`: mail of the step cannot be made. `unreadable`: their version cannot be carried out any more. `journey`: the one that the step leads to is not published, or paused. `paused`: the journey is. `room`: as many mails as may wait are in the lane. `rate`: `limits.per_minute`. `turn`: what moves people is behind, or stands.
                      * @enum {string}
                      */
-                    reason: "no_mail" | "unreadable" | "paused" | "room" | "rate" | "turn";
+                    reason: "no_mail" | "unreadable" | "journey" | "paused" | "room" | "rate" | "turn";
                     /** @description The same for an operator, with what to do. */
                     why: string;
                 }[];
