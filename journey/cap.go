@@ -29,6 +29,25 @@ func (c *Cap) Counts(class mail.Class, tags string) bool {
 	return (c.Class == 0 || c.Class == class) && (c.Tag == "" || mail.HasTag(tags, c.Tag))
 }
 
-// CrowdedLaneMails is how many mails of a partition may wait in a lane, or in the log before
-// it, when journeys make more for it.
-const CrowdedLaneMails = 256
+// How many mails of a partition may wait when journeys make more for a lane: CrowdedLaneMails
+// in the lane itself, or in the log before it, and CrowdedApartMails in its sublanes. These
+// are of a domain or a route that takes none for hours, perhaps, while others do: so they
+// have more room, 1 MB or less. As many may bear a tag that is stopped.
+const (
+	CrowdedLaneMails  = 256
+	CrowdedApartMails = 2048
+)
+
+// Crowded reports whether so much waits in a lane that journeys make no more mails with
+// these tags, separated by commas.
+func Crowded(in mail.InLane, tags string) bool {
+	if in.Own >= CrowdedLaneMails || in.Apart >= CrowdedApartMails {
+		return true
+	}
+	for tag, n := range in.Tags {
+		if n >= CrowdedApartMails && mail.HasTag(tags, tag) {
+			return true
+		}
+	}
+	return false
+}

@@ -46,15 +46,35 @@ func cutJourney(b []byte, s *Send, there bool) (rest []byte, err error) {
 // PausedLane begins the names of sublanes in which mail of paused journeys waits.
 const PausedLane = "journey:"
 
-// InLanes adds up how many sends wait in each lane, its sublanes with it, but for those of
-// paused journeys (flow.Lanes.Waiting).
-func InLanes(waiting map[string]int64) map[string]int64 {
-	all := make(map[string]int64, len(waiting))
-	for lane, n := range waiting {
-		main, sub, _ := strings.Cut(lane, "@")
-		if !strings.HasPrefix(sub, PausedLane) {
-			all[main] += n
+// InLane is how much of the mail that waits in a lane of a partition counts where journeys
+// make more for it. Mail of paused journeys does not, and none of a message that is stopped:
+// no journey makes that.
+type InLane struct {
+	Own   int64            // in the lane itself
+	Apart int64            // in its sublanes of domains and routes, where it cannot leave now
+	Tags  map[string]int64 // in those of tags that are stopped; nil: there are none
+}
+
+// InLanes adds up how many sends wait in each lane (flow.Lanes.Waiting).
+func InLanes(waiting map[string]int64) map[string]InLane {
+	all := make(map[string]InLane, len(waiting))
+	for name, n := range waiting {
+		lane, sub, apart := strings.Cut(name, "@")
+		in := all[lane]
+		stop, stopped := ParseSelector(sub)
+		switch {
+		case !apart:
+			in.Own += n
+		case strings.HasPrefix(sub, PausedLane), stopped && stop.By == SelectMessage:
+		case stopped && stop.By == SelectTag:
+			if in.Tags == nil {
+				in.Tags = make(map[string]int64, 1)
+			}
+			in.Tags[stop.Value] += n
+		default:
+			in.Apart += n
 		}
+		all[lane] = in
 	}
 	return all
 }

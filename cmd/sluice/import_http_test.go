@@ -163,7 +163,12 @@ func TestImportByHTTP(t *testing.T) {
 	s.accepted(t, 1, `{"event":"other","app_id":"shop","user_id":"u1"}`)
 	undo := func(p *pieced, removed string) {
 		t.Helper()
-		status, text := s.ask(t, "POST", "/v1/imports/"+p.id+"/undo", "")
+		var status int
+		var text string
+		await(t, "it is undone", func() bool { // an answer may come before the end
+			status, text = s.ask(t, "POST", "/v1/imports/"+p.id+"/undo", "")
+			return status != http.StatusOK || !strings.Contains(text, `"state":"undoing"`)
+		})
 		if status != http.StatusOK || !strings.Contains(text, `"state":"undone"`) || !strings.Contains(text, `"removed":`+removed+`,`) {
 			t.Fatalf("undo: %d %s", status, text)
 		}

@@ -122,7 +122,7 @@ type stayFinder struct {
 	now       time.Time
 	found     *Stays
 	partition int
-	lanes     map[string]int64 // of the partition; nil: not read
+	lanes     map[string]mail.InLane // of the partition; nil: not read
 }
 
 // judgedVersion is what keeps people of a version where they are.
@@ -132,6 +132,7 @@ type judgedVersion struct {
 	noMail     map[int]string // by message step
 	closed     map[int]string // by step that leads to a journey which lets nobody in now
 	lane       map[int]string // of the mails of others
+	tags       map[int]string // of these
 	perMinute  int64
 }
 
@@ -144,7 +145,7 @@ func (f *stayFinder) judge(ctx context.Context, number int) (*judgedVersion, err
 	if err != nil {
 		return nil, err
 	}
-	x := &judgedVersion{noMail: make(map[int]string), closed: make(map[int]string), lane: make(map[int]string)}
+	x := &judgedVersion{noMail: make(map[int]string), closed: make(map[int]string), lane: make(map[int]string), tags: make(map[int]string)}
 	f.judged[number] = x
 	if x.ids, err = stepIDs(v.Document); err != nil {
 		x.unreadable = err.Error()
@@ -172,7 +173,7 @@ func (f *stayFinder) judge(ctx context.Context, number int) (*judgedVersion, err
 		e, refused := errors.AsType[*sluice.Error](err)
 		switch {
 		case err == nil:
-			x.lane[i] = flow.LaneName(send.Priority, send.Class)
+			x.lane[i], x.tags[i] = flow.LaneName(send.Priority, send.Class), send.Tags
 		case bad, refused && e.Code == sluice.CodeNotFound:
 			x.noMail[i] = fmt.Sprintf("its mail cannot be made: %v", err)
 		default:
@@ -278,7 +279,7 @@ func (f *stayFinder) look(ctx context.Context, r *journey.Record) error {
 	case stay.SinceMillis > f.now.Add(-staysAfter).UnixMilli():
 		return nil
 	default:
-		if stay.Reason, err = f.waitsFor(ctx, lane); err != nil {
+		if stay.Reason, err = f.waitsFor(ctx, lane, v.tags[int(r.Step)]); err != nil {
 			return err
 		}
 	}
@@ -288,7 +289,7 @@ func (f *stayFinder) look(ctx context.Context, r *journey.Record) error {
 }
 
 // waitsFor is why somebody is not moved whose mail can be made, in this partition.
-func (f *stayFinder) waitsFor(ctx context.Context, lane string) (StayReason, error) {
+func (f *stayFinder) waitsFor(ctx context.Context, lane, tags string) (StayReason, error) {
 	if f.lanes == nil && f.d.Lanes != nil {
 		waiting, err := f.d.Lanes(ctx, f.partition)
 		if err != nil {
@@ -299,7 +300,7 @@ func (f *stayFinder) waitsFor(ctx context.Context, lane string) (StayReason, err
 	switch newest, err := f.judge(ctx, f.j.Version); {
 	case err != nil:
 		return "", err
-	case f.lanes[lane] >= journey.CrowdedLaneMails:
+	case journey.Crowded(f.lanes[lane], tags):
 		return StayRoom, nil
 	case newest.perMinute > 0:
 		return StayRate, nil

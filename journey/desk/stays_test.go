@@ -70,7 +70,7 @@ func TestStays(t *testing.T) {
 	watching := due(1, 1, time.Hour)
 	watching.State = journey.StateWatching
 	b.at(1, due(1, 0, -time.Hour), due(1, 1, 2*time.Minute), due(1, 1, 3*time.Minute), due(1, 1, 0), due(1, 2, time.Minute), due(1, 2, -time.Minute), watching, due(1, 0, time.Hour))
-	waiting := map[string]int64{"low-marketing": 255, "low-marketing@route": 1, "normal-marketing": 5, "normal-marketing@" + mail.PausedLane + "x": 999}
+	waiting := map[string]int64{"low-marketing": 255, "low-marketing@route": 2048, "normal-marketing": 5, "normal-marketing@" + mail.PausedLane + "x": 9999, "normal-marketing@example.com": 2047, "normal-marketing@tag:other": 9999}
 	b.Lanes = func(context.Context, int) (map[string]int64, error) { return waiting, nil }
 	since := func(ago time.Duration) int64 { return now.Add(-ago).UnixMilli() }
 	check := func(want ...Stay) {

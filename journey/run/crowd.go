@@ -15,7 +15,7 @@ import (
 
 const (
 	// pendingMails is how many mails of a partition may be pending, in a lane or in the
-	// log before it, when journeys make more.
+	// log before it, when journeys make more; in its sublanes more may (journey.Crowded).
 	pendingMails = journey.CrowdedLaneMails
 
 	// unstoredMails is how many mails that the store has not stored yet a partition's
@@ -51,6 +51,11 @@ const (
 // stay there, due at once. Each time the lane has room, all journeys move people in
 // turn.
 //
+// Mail that cannot leave is moved to sublanes, by what keeps it: a domain, a route, a tag
+// that is stopped. Other mail of the lane leaves all the same. So what waits there has a
+// bound of its own, eight times as high, and a stopped tag keeps only journeys that use it.
+// Beyond that bound the lane is crowded by mail of one domain, for all.
+//
 // One journey's wave would keep a single person of another waiting for as long as the
 // lane takes to get shorter by one commit. So each has a share of its own.
 //
@@ -59,17 +64,20 @@ const (
 // has left its lane stays in the log until it is stored, so that is bounded as well.
 //
 // The invariant. What journeys have in a lane, and in the log for it, is at most
-// pendingMails, mailsAtOnce, a group of people, and sharesMails. In the log, sent or not,
+// pendingMails, mailsAtOnce, a group of people, and sharesMails; in its sublanes as much,
+// and journey.CrowdedApartMails for those of domains and routes, and for each tag. In the log, sent or not,
 // the store has at most unstoredMails, and the same beside it, before it. A session begins
 // with new shares, and knows nothing of mails that its predecessor has in the log.
 //
 // What is not counted: mail of paused journeys, which is in sublanes of its own and was
 // counted when it was made. What was dropped: a count of the mails of each journey in
-// Redis: each mark and each outcome would change it.
+// Redis: each mark and each outcome would change it. To keep people back whose own domain
+// takes no mail: they would be due, and read again in each pass; put off, their mail would
+// be named late and leave after its latest time.
 type crowd struct {
-	looked  bool             // in this pass
-	pending map[string]int64 // by lane, sublanes with it; with what was made since
-	shares  int              // made of shares since the lanes were not crowded
+	looked  bool                   // in this pass
+	pending map[string]mail.InLane // by lane; with what was made since
+	shares  int                    // made of shares since the lanes were not crowded
 
 	queuedBy string           // the follower that brings mails to lanes; empty: none is known
 	fresh    map[string]int64 // by lane: made, and not committed
@@ -169,12 +177,12 @@ func (c *crowd) look(ctx context.Context, log *flow.Log) error {
 	c.looked, c.pending = true, mail.InLanes(waiting)
 	for _, f := range c.flying {
 		for lane, n := range f.mails {
-			c.pending[lane] += n
+			c.comes(lane, n)
 		}
 	}
 	crowded := c.unstoredSum >= unstoredMails
-	for _, n := range c.pending {
-		crowded = crowded || n >= pendingMails
+	for _, in := range c.pending {
+		crowded = crowded || journey.Crowded(in, "")
 	}
 	if !crowded {
 		c.shares = 0
@@ -182,10 +190,17 @@ func (c *crowd) look(ctx context.Context, log *flow.Log) error {
 	return nil
 }
 
+// comes counts mails that come to a lane.
+func (c *crowd) comes(lane string, n int64) {
+	in := c.pending[lane]
+	in.Own += n
+	c.pending[lane] = in
+}
+
 // allows returns how many mails a journey may make now.
 func (c *crowd) allows(in *inside) int {
-	for lane := range in.lanes {
-		if c.unstoredSum >= unstoredMails || c.pending[lane] >= pendingMails {
+	for lane, tags := range in.lanes {
+		if c.unstoredSum >= unstoredMails || journey.Crowded(c.pending[lane], tags) {
 			return max(min(in.share, sharesMails-c.shares), 0)
 		}
 	}
@@ -206,7 +221,7 @@ func (c *crowd) made(in *inside, lane string) {
 		c.fresh = make(map[string]int64, 1)
 	}
 	c.fresh[lane]++
-	c.pending[lane]++
+	c.comes(lane, 1)
 	if c.moving == in {
 		c.granted--
 	} else if c.allows(in) < unbounded {

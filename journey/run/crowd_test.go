@@ -100,6 +100,40 @@ func TestPeopleOfFactsWaitForRoom(t *testing.T) {
 	}
 }
 
+// What waits apart, because its domain or its routes take no mail, leaves room for others of
+// its lane, up to a bound. A tag that is stopped keeps back who uses it alone.
+func TestWhatWaitsApartLeavesRoom(t *testing.T) {
+	const most = journey.CrowdedApartMails
+	for _, x := range []struct {
+		waiting map[string]int
+		tagged  bool // whether the journey that bears the tag is kept back, too
+		all     bool // whether all are
+	}{
+		{map[string]int{"@example.com": most - 1}, false, false},
+		{map[string]int{"@example.com": most / 2, "@out+other": most / 2}, true, true},
+		{map[string]int{"@*": most}, true, true},
+		{map[string]int{"@tag:wave": most}, true, false},
+		{map[string]int{"@marketing/tag:wave": most}, true, false},
+		{map[string]int{"@tag:wave": most - 1, "@example.com": most - 1, "@message:" + sluice.NewMessageID(1): most, "@journey:x": most}, false, false},
+		{map[string]int{"@tag:third": most}, false, false},
+		{map[string]int{"": pendingMails}, true, true},
+	} {
+		const people = 200
+		b := newBed(t, people)
+		for _, id := range []string{"wave", "other"} {
+			b.publish(fmt.Sprintf(crowding, id, id, "", id))
+		}
+		for sub, n := range x.waiting {
+			b.waiting("normal-marketing"+sub, n)
+		}
+		b.tell(0, "wave", 1, people)
+		b.tell(people, "other", 1, people)
+		b.passes(b.open())
+		made := map[bool]int{false: people, true: shareMails}
+		b.wantTagged(fmt.Sprint(x.waiting), map[string]int{"wave": made[x.tagged], "other": made[x.all]})
+	}
+}
+
 // queued says that all of the log is in its lanes, from which it has left by now.
 func (b *bed) queued() {
 	b.Helper()

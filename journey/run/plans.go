@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"sluice"
 	"sluice/flow"
@@ -25,7 +26,7 @@ type plans struct {
 	newest   int                // the number of the version that was published last
 	current  *version           // that people enter; nil: nobody enters
 	versions map[uint8]*version // by their place in records
-	lanes    map[string]bool    // of their mails
+	lanes    map[string]string  // of their mails, with all tags that these bear there, separated by commas
 
 	perMinute  int64           // mails that it makes at most, as its newest version says; 0: no bound
 	templates  map[string]bool // of which steps name no version
@@ -205,7 +206,7 @@ type unreadableError struct{ error }
 const journeysAtOnce = 100
 
 func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.JourneyVersion) (*plans, error) {
-	one := &plans{number: j.Number, id: j.ID, newest: j.Version, versions: make(map[uint8]*version), lanes: make(map[string]bool), templates: make(map[string]bool)}
+	one := &plans{number: j.Number, id: j.ID, newest: j.Version, versions: make(map[uint8]*version), lanes: make(map[string]string), templates: make(map[string]bool)}
 	one.skip, one.updated = j.SkipUntilMillis, j.UpdatedMillis
 	one.paused = j.Status == journey.StatusPaused
 	one.stopped = j.Status == journey.StatusStopped || j.Status == journey.StatusArchived
@@ -294,10 +295,16 @@ func isNotFound(err error) bool {
 	return errors.As(err, &e) && e.Code == sluice.CodeNotFound
 }
 
-// lanesOf are the lanes that mails of a version are queued in.
-func (v *version) lanesOf(lanes map[string]bool) {
+// lanesOf are the lanes that mails of a version are queued in, with their tags.
+func (v *version) lanesOf(lanes map[string]string) {
 	for _, m := range v.mails {
-		lanes[m.lane] = true
+		tags := lanes[m.lane]
+		for tag := range strings.SplitSeq(m.send.Tags, ",") {
+			if !mail.HasTag(tags, tag) {
+				tags = strings.Trim(tags+","+tag, ",")
+			}
+		}
+		lanes[m.lane] = tags
 	}
 }
 

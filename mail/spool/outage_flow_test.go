@@ -308,6 +308,11 @@ func TestOutageOfOne(t *testing.T) {
 	s.mu.Lock()
 	want := fmt.Sprintf("sent %d", s.accepted)
 	s.mu.Unlock()
+	defer func() {
+		if s.Failed() {
+			s.Logf("the ledger has %s", s.intake.totals()) // what became of those that were on the wire
+		}
+	}()
 	s.eventually("all is sent: "+want, func() bool { return s.intake.totals() == want })
 	for send, n := range s.wire.times() {
 		if n != 1 {
