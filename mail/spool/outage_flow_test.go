@@ -98,6 +98,40 @@ func TestALateResultCounts(t *testing.T) {
 	}
 }
 
+// TestALostMarkCounts: a process is cut off while Redis marks mail for it, and taken for dead.
+// It has attempted nothing. When it is back, marketing mail is in doubt no more, and is sent;
+// transactional mail is attempted once more anyway.
+func TestALostMarkCounts(t *testing.T) {
+	for _, class := range []mail.Class{mail.ClassMarketing, mail.ClassTransactional} {
+		redis := ownRedis(t)
+		b := newBedOn(t, redis.URL())
+		way, wire, clock := way(t, redis), newWire(nil), &shifted{}
+		first := b.openBy("redis://"+way.Addr(), &spooltest.OneRoute{Transport: wire}, nil)
+		first.run()
+		second := b.openBy(b.redis, &spooltest.OneRoute{Transport: wire}, nil)
+		second.sender.Clock, second.sender.DoubtAfter = clock, 10*time.Minute
+		first.submit(draft("first@example.com", mail.PriorityNormal, class)) // from now on Redis knows the scripts
+		b.eventually("it is sent", func() bool { return first.totals() == "sent 1" })
+		lost, err := way.Arm(proxy.Rule{Direction: proxy.ToServer, Pattern: []byte("|" + wire.Name() + "|"), Moment: proxy.Replied, Stall: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.submit(draft("ann@example.com", mail.PriorityNormal, class))
+		<-lost.Fired()
+		way.Refuse(true)
+		way.Cut()
+		second.run()
+		b.eventually("what was marked is in doubt", func() bool { return second.totals() == "sent 1, in_doubt 1" })
+		way.Refuse(false)
+		if class == mail.ClassTransactional {
+			b.eventually("the first says what it knows", func() bool { return first.leases.Status().Held[spool.Role] > 0 })
+			clock.by.Store(int64(15 * time.Minute)) // the second attempt is due
+		}
+		b.eventually("it is sent", func() bool { return second.totals() == "sent 2" })
+		wire.wantOnce(t)
+	}
+}
+
 // three are processes that share all partitions, each with its own way to Redis,
 // and one more that only hands in, past all ways.
 type three struct {
@@ -282,11 +316,13 @@ func (s *three) sentOnce() {
 
 // TestOutageOfOne: a process alone is cut off, for longer than it may be
 // silent. Its leases move, and nothing of marketing mail is sent twice. When it
-// is back nothing is in doubt: it knows what it had on the wire.
+// is back nothing that was on the wire is in doubt: it knows of that. Transactional mail of
+// which it did not learn that it was marked is attempted once more at its time.
 func TestOutageOfOne(t *testing.T) {
 	s := startThree(t)
+	clock := &shifted{}
 	for _, o := range s.all {
-		o.sender.DoubtAfter = time.Hour
+		o.sender.DoubtAfter, o.sender.Clock = time.Hour, clock
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var feeding sync.WaitGroup
@@ -308,6 +344,11 @@ func TestOutageOfOne(t *testing.T) {
 	s.mu.Lock()
 	want := fmt.Sprintf("sent %d", s.accepted)
 	s.mu.Unlock()
+	s.eventually("what was on the wire is sent", func() bool {
+		sent := fmt.Sprintf("sent %d", len(s.wire.times()))
+		return s.intake.totals() == sent || strings.HasPrefix(s.intake.totals(), sent+", in_doubt ")
+	})
+	clock.by.Store(int64(2 * time.Hour))
 	defer func() {
 		if s.Failed() {
 			s.Logf("the ledger has %s", s.intake.totals()) // what became of those that were on the wire

@@ -168,6 +168,16 @@ func (v *verdict) keep(s *mail.Send) {
 	v.kept = &kept
 }
 
+// notAttempted is the verdict on a send that was taken for one that may have arrived: it was
+// marked, but its process was cut off before it knew, and did not attempt it.
+func notAttempted(s *mail.Send, nowMillis int64) verdict {
+	v := verdict{outcome: outcomeOf(s, mail.SendWaiting, "", nowMillis)}
+	v.outcome.Reply = "its process lives, and had not attempted it"
+	again := *s
+	v.wait(&again, nowMillis)
+	return v
+}
+
 // deferred is the verdict on a send that is to be tried again, if its time is
 // not over by then.
 func deferred(s *mail.Send, nowMillis, againMillis int64) verdict {

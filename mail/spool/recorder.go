@@ -101,7 +101,7 @@ func (r *recorder) record(work context.Context, batch []finished) {
 		if err == nil && done < len(sends) && !late {
 			r.anew(batch)
 			late, before = true, done
-			if packed, sends = r.compose(lateOnes(batch)); len(sends) > 0 {
+			if packed, sends = r.compose(lateOnes(batch, s.Clock.Now().UnixMilli())); len(sends) > 0 {
 				continue
 			}
 		}
@@ -189,11 +189,15 @@ func (r *recorder) anew(batch []finished) {
 
 // lateOnes returns what can be said of a batch of which some was passed over.
 // This process may have been taken for dead meanwhile, and those sends put in
-// doubt. What was recorded is not reported twice: it was not given up.
-func lateOnes(batch []finished) (late []finished) {
+// doubt. What was recorded is not reported twice: it was not given up. What was never
+// attempted waits once more, unless the process that gave it up attempts it anyway.
+func lateOnes(batch []finished, nowMillis int64) (late []finished) {
 	for _, f := range batch {
+		if f.waits && !f.item.send.Doubted {
+			f.verdict = notAttempted(&f.item.send, nowMillis)
+		}
 		if f.item.broken != nil || f.given || f.verdict.outcome == nil || f.verdict.outcome.State == mail.SendInDoubt {
-			continue // it is in doubt anyway, or was never attempted
+			continue // it is in doubt anyway
 		}
 		o := *f.verdict.outcome
 		o.Was = mail.SendInDoubt

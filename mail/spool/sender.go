@@ -309,8 +309,8 @@ type marked struct {
 }
 
 // markAll marks the sends of a window, each partition's by one call, and returns
-// those that are marked now. What nobody knows of, because a call failed, is
-// found when the partition is read anew.
+// those that are marked now. If a call failed, the recorder takes back the marks that
+// it may have made, and the partition is read anew.
 func (s *Sender) markAll(ctx context.Context, route string, window []*item) []marked {
 	byPart := make(map[*part][]*item, 2)
 	for _, it := range window {
@@ -340,11 +340,15 @@ func (s *Sender) mark(ctx context.Context, route string, p *part, items []*item)
 	s.fly(e, len(items))
 	letters, err := p.lanes.Mark(ctx, p.lease, p.start.Server, e, places, ids)
 	if err != nil {
-		s.fly(e, -len(items))
-		if ctx.Err() == nil && !errors.Is(err, sluice.ErrLeaseLost) {
-			s.Log.Warn("sends could not be marked; their partition is read again", "partition", p.number, "sends", len(items), "error", err)
-		}
 		p.end()
+		if ctx.Err() != nil || errors.Is(err, sluice.ErrLeaseLost) {
+			s.fly(e, -len(items))
+			return nil
+		}
+		s.Log.Warn("sends could not be marked; their partition is read again", "partition", p.number, "sends", len(items), "error", err)
+		for _, it := range items {
+			s.takeBack(it)
+		}
 		return nil
 	}
 	all := make([]marked, 0, len(items))
@@ -362,6 +366,17 @@ func (s *Sender) mark(ctx context.Context, route string, p *part, items []*item)
 		p.end()
 	}
 	return all
+}
+
+// takeBack has the recorder take back the mark of a send that may have one, as only the answer
+// may have been lost. A worker does not wait for that: it has other partitions to see to. If
+// the recorder has too much in hand, the mark is found when the partition is read anew.
+func (s *Sender) takeBack(it *item) {
+	select {
+	case s.recorders[it.part.number].results <- finished{item: it, waits: true}:
+	default:
+		s.fly(it.mark, -1)
+	}
 }
 
 // addressesOf are the recipients of sends.
