@@ -140,6 +140,7 @@ type three struct {
 	all    []*office
 	ways   []*proxy.Proxy
 	intake *office
+	clock  shifted // of those that send
 	logged int // bytes of the log before the first outage
 
 	mu       sync.Mutex
@@ -171,6 +172,7 @@ func startThree(t *testing.T) *three {
 		p := way(t, redis)
 		o := s.openBy("redis://"+p.Addr(), &spooltest.OneRoute{Transport: s.wire}, nil)
 		o.leases.Beat, o.leases.Timeout = outageBeat, outageTimeout
+		o.sender.Clock = &s.clock
 		o.run()
 		s.all, s.ways = append(s.all, o), append(s.ways, p)
 	}
@@ -320,9 +322,8 @@ func (s *three) sentOnce() {
 // which it did not learn that it was marked is attempted once more at its time.
 func TestOutageOfOne(t *testing.T) {
 	s := startThree(t)
-	clock := &shifted{}
 	for _, o := range s.all {
-		o.sender.DoubtAfter, o.sender.Clock = time.Hour, clock
+		o.sender.DoubtAfter = time.Hour
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var feeding sync.WaitGroup
@@ -348,7 +349,7 @@ func TestOutageOfOne(t *testing.T) {
 		sent := fmt.Sprintf("sent %d", len(s.wire.times()))
 		return s.intake.totals() == sent || strings.HasPrefix(s.intake.totals(), sent+", in_doubt ")
 	})
-	clock.by.Store(int64(2 * time.Hour))
+	s.clock.by.Store(int64(2 * time.Hour))
 	defer func() {
 		if s.Failed() {
 			s.Logf("the ledger has %s", s.intake.totals()) // what became of those that were on the wire
