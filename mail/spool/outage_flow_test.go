@@ -141,7 +141,7 @@ type three struct {
 	ways   []*proxy.Proxy
 	intake *office
 	clock  shifted // of those that send
-	logged int // bytes of the log before the first outage
+	logged int     // bytes of the log before the first outage
 
 	mu       sync.Mutex
 	accepted int
