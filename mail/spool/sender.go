@@ -270,9 +270,10 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 	s.askJourneys(ctx, window, made)
 	var ready []*item
 	all := s.markAll(ctx, t.Name(), window)
-	spendAll(window, mail.StageMark, s.Clock.Now())
 	s.Suppress.Ready(addressesOf(all))
-	for _, marked := range all {
+	now := s.Clock.Now()
+	for _, marked := range all { // what was taken back is the recorder's by now
+		marked.item.spend(mail.StageMark, now)
 		send, v := &marked.item.send, made[marked.item].verdict
 		f, over := s.notAttempted(marked)
 		switch {
