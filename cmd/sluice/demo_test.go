@@ -55,7 +55,8 @@ func TestDemo(t *testing.T) {
 				break
 			}
 			if time.Since(began) > patience {
-				t.Fatalf("waited in vain: people move in %s; said last:\n%s", journey, said)
+				log, _ := os.ReadFile(filepath.Join(data, "demo.log"))
+				t.Fatalf("waited in vain: people move in %s; said last:\n%s\nlogged last:\n%s", journey, said, log[max(0, len(log)-demoLooked):])
 			}
 		}
 	}

@@ -18,16 +18,17 @@ import (
 const (
 	viewPeriodTerminal = 500 * time.Millisecond
 	viewPeriodLines    = 2 * time.Second
-	viewBarCells       = 30 // of the longest bar
-	viewTimeout        = 5 * time.Second
+	viewBarCells       = 30               // of the longest bar
+	viewTimeout        = 20 * time.Second // of a look at all journeys, on a machine that is busy
 )
 
 // demoView shows the demo: redrawn in place on a terminal, else some lines now and
 // then. Owned by one goroutine.
 type demoView struct {
 	screen
-	rate rate
-	last []seenJourney // what was known last
+	rate   rate
+	last   []seenJourney // what was known last
+	looked time.Time     // when that was asked for
 }
 
 // seenJourney is what is known of a journey at a moment.
@@ -46,23 +47,24 @@ func (v *demoView) period() time.Duration {
 	return viewPeriodLines
 }
 
-// show looks at the journeys and draws. Where the database does not answer, the last
-// look stays.
+// show looks at the journeys and draws. Where their counts cannot be read, the last ones
+// stay, and the line of the events says how old they are.
 func (d *demo) show(ctx context.Context, s api.Stats, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
-	mails := d.watched.of()
-	var seen []seenJourney
-	for _, j := range d.journeys {
-		shown, err := d.program.Services().Journeys.Show(ctx, j.id, 0)
-		if err != nil {
-			seen = d.view.last
-			break
-		}
-		seen = append(seen, seenJourney{j, *shown.Counts, mails[j.id]})
+	seen, err := d.look(ctx)
+	if err == nil {
+		d.view.last, d.view.looked = seen, now
 	}
-	d.view.last = seen
+	mails := d.watched.of()
+	for i := range d.view.last {
+		d.view.last[i].mails = mails[d.view.last[i].id]
+	}
+	seen = d.view.last
 	events := d.eventsLine(s, d.view.rate.at(d.stored(s), now))
+	if err != nil && !d.view.looked.IsZero() {
+		events += fmt.Sprintf("  journeys as %.0f s ago: %v", now.Sub(d.view.looked).Seconds(), err)
+	}
 	if !d.view.terminal {
 		fmt.Fprintln(d.view.w, events)
 		for i := range seen {
@@ -71,6 +73,18 @@ func (d *demo) show(ctx context.Context, s api.Stats, now time.Time) {
 		return
 	}
 	d.view.draw(d.frame(seen, events))
+}
+
+// look asks for the counts of all journeys.
+func (d *demo) look(ctx context.Context) (seen []seenJourney, err error) {
+	for _, j := range d.journeys {
+		shown, err := d.program.Services().Journeys.Show(ctx, j.id, 0)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", j.id, err)
+		}
+		seen = append(seen, seenJourney{demoJourney: j, counts: *shown.Counts})
+	}
+	return seen, nil
 }
 
 // frame is the screen.

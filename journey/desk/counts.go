@@ -91,12 +91,12 @@ func (d *Desk) countInSteps(ctx context.Context, j *store.Journey, c *Counts) er
 	if d.Notes == nil || j.Version == 0 {
 		return nil
 	}
+	notes, err := d.notes(ctx)
+	if err != nil {
+		return err
+	}
 	all := make(journey.InSteps)
-	for partition := range d.Partitions {
-		fields, err := d.Notes(ctx, partition)
-		if err != nil {
-			return err
-		}
+	for partition, fields := range notes {
 		if flow.NoteIn(fields, journey.InStepsKept) == "" {
 			return nil
 		}

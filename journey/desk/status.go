@@ -178,12 +178,12 @@ func (d *Desk) overdueRun(ctx context.Context, j *store.Journey) (first time.Tim
 	if at < 0 {
 		return first, nil
 	}
+	notes, err := d.notes(ctx)
+	if err != nil {
+		return first, err
+	}
 	now := d.Clock.Now()
-	for partition := range d.Partitions {
-		fields, err := d.Notes(ctx, partition)
-		if err != nil {
-			return first, err
-		}
+	for partition, fields := range notes {
 		runs, _, err := journey.ReadRuns(flow.NoteIn(fields, journey.RunsNote(j.Number)))
 		if err != nil {
 			return first, fmt.Errorf("partition %d: %w", partition, err)

@@ -207,28 +207,55 @@ func (f *stayFinder) judgeGo(ctx context.Context, x *judgedVersion, at int, id s
 // lookThrough finds people in the records of all partitions, the first chunk of each and
 // staysChunks more in all.
 func (f *stayFinder) lookThrough(ctx context.Context) error {
+	first := make([]stayPage, f.d.Partitions)
+	err := f.d.eachPartition(ctx, func(ctx context.Context, partition int) (err error) {
+		first[partition], err = f.page(ctx, partition, 0)
+		return err
+	})
 	reads := staysChunks
-	for f.partition = range f.d.Partitions {
-		f.lanes = nil
-		for after, first := int64(0), true; after > 0 || first; first = false {
-			if !first {
-				if reads--; reads < 0 {
-					f.found.More = true
-					break
-				}
+	for partition := 0; partition < len(first) && err == nil; partition++ {
+		f.partition, f.lanes = partition, nil
+		page := first[partition]
+		for err = f.lookAt(ctx, page.due); err == nil && page.next > 0; err = f.lookAt(ctx, page.due) {
+			if reads--; reads < 0 {
+				f.found.More = true
+				break
 			}
-			var failed error
-			next, err := f.d.Page(ctx, f.partition, f.j.Number, after, func(_ int64, raw *flow.Record) bool {
-				var r journey.Record
-				if r.Decode(raw[:]) == nil && r.Waits() && r.State == journey.StateInside && int64(r.Due) <= f.now.Add(journey.LookAgain).Unix() {
-					failed = f.look(ctx, &r)
-				}
-				return failed == nil
-			})
-			if err = errors.Join(err, failed); err != nil {
-				return fmt.Errorf("look who stays in journey %s: %w", f.j.ID, err)
+			if page, err = f.page(ctx, partition, page.next); err != nil {
+				break
 			}
-			after = next
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("look who stays in journey %s: %w", f.j.ID, err)
+	}
+	return nil
+}
+
+// stayPage is a chunk of records: those of people who are due, or are looked at again soon.
+type stayPage struct {
+	due  []journey.Record
+	next int64 // behind whom the next chunk begins; 0: there is none
+}
+
+// page reads a chunk. May be called by several goroutines at once.
+func (f *stayFinder) page(ctx context.Context, partition int, after int64) (page stayPage, err error) {
+	soon := f.now.Add(journey.LookAgain).Unix()
+	page.next, err = f.d.Page(ctx, partition, f.j.Number, after, func(_ int64, raw *flow.Record) bool {
+		var r journey.Record
+		if r.Decode(raw[:]) == nil && r.Waits() && r.State == journey.StateInside && int64(r.Due) <= soon {
+			page.due = append(page.due, r)
+		}
+		return true
+	})
+	return page, err
+}
+
+// lookAt looks at people of the partition.
+func (f *stayFinder) lookAt(ctx context.Context, due []journey.Record) error {
+	for i := range due {
+		if err := f.look(ctx, &due[i]); err != nil {
+			return err
 		}
 	}
 	return nil

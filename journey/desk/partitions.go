@@ -1,0 +1,38 @@
+package desk
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// partitionsAtOnce are asked side by side. One after the other, a deployment of 64 would take
+// as many round trips as 64 times what each is asked: seconds, on a machine that is busy.
+const partitionsAtOnce = 16
+
+// eachPartition calls f for all partitions, from several goroutines, and returns the first
+// error: the context of f ends with it.
+func (d *Desk) eachPartition(ctx context.Context, f func(ctx context.Context, partition int) error) error {
+	calls, ctx := errgroup.WithContext(ctx)
+	calls.SetLimit(partitionsAtOnce)
+	for partition := range d.Partitions {
+		calls.Go(func() error {
+			if err := f(ctx, partition); err != nil {
+				return fmt.Errorf("partition %d: %w", partition, err)
+			}
+			return nil
+		})
+	}
+	return calls.Wait()
+}
+
+// notes returns what is noted in each partition, all of one moment or nearly.
+func (d *Desk) notes(ctx context.Context) ([]map[string]string, error) {
+	all := make([]map[string]string, d.Partitions)
+	err := d.eachPartition(ctx, func(ctx context.Context, partition int) (err error) {
+		all[partition], err = d.Notes(ctx, partition)
+		return err
+	})
+	return all, err
+}
