@@ -3,6 +3,7 @@ package sqlstore_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -297,4 +298,28 @@ func TestMigrationTakesItsTime(t *testing.T) {
 		t.Errorf("the bound is %v", got)
 	}
 	must(t, store.Ping(t.Context()))
+}
+
+// Blocks of checkpoints are compressed by lz4 where the server has it, and else as before.
+func TestPostgresCompressesBlocks(t *testing.T) {
+	t.Parallel()
+	name := newPostgresDatabase(t)
+	s, err := sqlstore.Open(t.Context(), postgres.SocketURL(name), calm)
+	must(t, err)
+	must(t, s.Migrate(t.Context()))
+	must(t, s.Close())
+	db := bypass(t, "pgx", postgres.SocketURL(name))
+	const asked = "SELECT attcompression::text FROM pg_attribute WHERE attrelid = 'journey_blocks'::regclass AND attname = 'data'"
+	if got := queryTexts(t, db, asked); len(got) != 1 || got[0][0] != "l" {
+		t.Errorf("compressed by %q, want l", got)
+	}
+	statement, err := os.ReadFile("schema/postgres/0039_lz4_blocks.sql")
+	must(t, err)
+	for _, other := range []string{"SET COMPRESSION unheard", "SET UNHEARD lz4"} { // as a server says that was built without it, or is older
+		text := strings.Replace(string(statement), "SET COMPRESSION lz4", other, 1)
+		if text == string(statement) {
+			t.Fatal("the migration is another one")
+		}
+		exec(t, db, text)
+	}
 }

@@ -1,0 +1,3 @@
+-- Only PostgreSQL compresses blocks of checkpoints by itself.
+-- Readable from version 37
+DO 0;
