@@ -112,8 +112,9 @@ func (s *Store) FinishCheckpoint(ctx context.Context, c store.Checkpoint) (store
 	return next, s.failed(err, "finish the checkpoint of journeys of partition %d in", c.Partition)
 }
 
-// EachUnit implements store.CheckpointStore. The two rows of a unit come one behind the
-// other, and the later one may be the valid one: so one row is kept back.
+// EachUnit implements store.CheckpointStore. The statement leaves out the row of a unit that is
+// not valid: its data would be read and sent for nothing, half of all. Both come where they have
+// one number, one behind the other: so one row is kept back.
 func (s *Store) EachUnit(ctx context.Context, c store.Checkpoint, f func(u *store.Unit) error) error {
 	var kept store.Unit
 	flush := func() error {
@@ -122,7 +123,7 @@ func (s *Store) EachUnit(ctx context.Context, c store.Checkpoint, f func(u *stor
 		}
 		return f(&kept)
 	}
-	err := s.each(ctx, rawQuery(s.d, "checkpoint_blocks"), []any{c.Partition}, func(scan scanner) error {
+	err := s.each(ctx, rawQuery(s.d, "checkpoint_blocks"), []any{c.Partition, s.d.number(c.At.Major), s.d.number(c.At.Major)}, func(scan scanner) error {
 		var r store.UnitRow
 		var data sql.RawBytes
 		if err := scan(&r.Journey, &r.Unit, &r.Slot, (*number)(&r.Number), &data); err != nil {
