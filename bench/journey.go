@@ -238,7 +238,7 @@ func (b *journeyBench) measure(ctx context.Context, db database) (err error) {
 	}
 	if b.run.does(partSaved) && ctx.Err() == nil {
 		var failed error
-		if stop, failed = b.saved(ctx, stop); failed != nil {
+		if stop, failed = b.saved(ctx, db, stop); failed != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", partSaved, failed))
 		}
 	}
