@@ -96,6 +96,7 @@ type journeyBench struct {
 	logs   []*flow.Log
 	clock  *benchClock
 	leases *flow.Leases
+	stop   func() error // ends what holds the leases and stores the logs
 
 	lonely     int       // the number of the journey that few are in
 	lonelyFrom time.Time // they are due in the seconds behind it
@@ -212,8 +213,8 @@ type benchClock struct{ ahead atomic.Int64 }
 // Now implements sluice.Clock.
 func (c *benchClock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
-// measure fills a database and Redis, and measures the parts that share the people. One
-// that fails keeps no other from being measured.
+// measure fills a database and measures the parts that share the people. One that fails
+// keeps no other from being measured.
 func (b *journeyBench) measure(ctx context.Context, db database) (err error) {
 	closed, err := b.open(ctx, db)
 	defer func() { err = errors.Join(err, closed()) }()
@@ -223,26 +224,55 @@ func (b *journeyBench) measure(ctx context.Context, db database) (err error) {
 	if err := b.fill(ctx, b.people()); err != nil {
 		return err
 	}
-	stop := b.begin(ctx)
-	defer func() { err = errors.Join(err, stop()) }()
+	b.stop = b.begin(ctx)
+	defer func() { err = errors.Join(err, b.stop()) }()
 	for _, part := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{partWave, b.wave}, {partSpread, b.spread}, {partMany, b.many}, {partWakes, b.wakes}, {partBaselines, b.baselines}} {
+	}{{partWave, b.wave}, {partSpread, b.spread}, {partMany, b.many}, {partWakes, b.wakes}, {partBaselines, b.baselines}, {partSaved, b.saved}} {
 		if !b.run.does(part.name) || ctx.Err() != nil {
 			continue
 		}
-		if failed := part.run(ctx); failed != nil {
+		failed := b.alone(ctx, db)
+		if failed == nil {
+			failed = part.run(ctx)
+		}
+		if failed != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", part.name, failed))
 		}
 	}
-	if b.run.does(partSaved) && ctx.Err() == nil {
-		var failed error
-		if stop, failed = b.saved(ctx, db, stop); failed != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", partSaved, failed))
-		}
-	}
 	return err
+}
+
+// alone removes where other parts have left people, from Redis and from checkpoints, so that a
+// part measures the same in a run of all as in one of its own.
+func (b *journeyBench) alone(ctx context.Context, db database) error {
+	remove := "TRUNCATE TABLE "
+	if b.name == "sqlite" {
+		remove = "DELETE FROM "
+	}
+	return b.empty(ctx, func() (err error) {
+		for _, table := range []string{"journey_blocks", "journey_checkpoints"} {
+			if err == nil {
+				_, err = db.handle().ExecContext(ctx, remove+table)
+			}
+		}
+		return err
+	})
+}
+
+// empty empties Redis, and what f empties, while nothing uses them, and begins anew.
+func (b *journeyBench) empty(ctx context.Context, f func() error) error {
+	stop := b.stop
+	b.stop = func() error { return nil }
+	if err := stop(); err != nil {
+		return err
+	}
+	if err := errors.Join(f(), b.env.redis.Clear(ctx)); err != nil {
+		return err
+	}
+	b.stop = b.begin(ctx)
+	return nil
 }
 
 // open empties a database and Redis and connects to them, until closed is called.

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,58 +18,27 @@ const (
 )
 
 // saved measures a checkpoint of everybody alone, how long it takes to go on from it when
-// Redis is empty, and how much longer a wave is with checkpoints. It ends what stop ends,
-// and returns what ends the leases that are held then.
-func (b *journeyBench) saved(ctx context.Context, db database, stop func() error) (func() error, error) {
-	stop, err := b.alone(ctx, db, stop)
-	if err != nil {
-		return stop, err
-	}
+// Redis is empty, and how much longer a wave is with checkpoints.
+func (b *journeyBench) saved(ctx context.Context) error {
 	number, err := b.publish(ctx, "saved")
 	if err != nil {
-		return stop, err
+		return err
 	}
 	due := time.Now().AddDate(0, 0, savedDueDays)
 	if err := b.enter(ctx, number, due); err != nil {
-		return stop, err
+		return err
 	}
 	if err := b.checkpoint(ctx); err != nil {
-		return stop, err
+		return err
 	}
-	if stop, err = b.empty(ctx, stop); err != nil {
-		return stop, err
+	b.run.say("%s: redis is emptied", b.name)
+	if err := b.empty(ctx, func() error { return nil }); err != nil {
+		return err
 	}
 	if err := b.recoverAll(ctx, int(number), due); err != nil {
-		return stop, err
-	}
-	return stop, b.wavesSaved(ctx)
-}
-
-// alone removes where other parts have left people, from Redis and from checkpoints: it is no
-// part of what is measured.
-func (b *journeyBench) alone(ctx context.Context, db database, stop func() error) (func() error, error) {
-	remove := "TRUNCATE TABLE "
-	if b.name == "sqlite" {
-		remove = "DELETE FROM "
-	}
-	return b.empty(ctx, func() error {
-		err := stop()
-		for _, table := range []string{"journey_blocks", "journey_checkpoints"} {
-			if err == nil {
-				_, err = db.handle().ExecContext(ctx, remove+table)
-			}
-		}
 		return err
-	})
-}
-
-// empty empties Redis when stop has ended what uses it, and begins anew.
-func (b *journeyBench) empty(ctx context.Context, stop func() error) (func() error, error) {
-	b.run.say("%s: redis is emptied", b.name)
-	if err := errors.Join(stop(), b.env.redis.Clear(ctx)); err != nil {
-		return func() error { return nil }, err
 	}
-	return b.begin(ctx), nil
+	return b.wavesSaved(ctx)
 }
 
 // checkpoint has the records of everybody written, who have all changed.
