@@ -92,6 +92,7 @@ type Unit struct {
 	first int64 // the number of the person at its first place
 	span  int   // how many people it is for
 	data  []byte
+	near  int // the entry of a list that was found last: people are asked for in their order, mostly
 
 	changed []int // entries or places that were changed
 	whole   bool  // it is written as a whole
@@ -328,8 +329,18 @@ func (u *Unit) find(number int64) (at int, ok bool) {
 	if u.dense() {
 		return offset * RecordBytes, true
 	}
-	for at := 0; at+listEntryBytes <= len(u.data); at += listEntryBytes {
+	entries := len(u.data) / listEntryBytes
+	if u.near >= entries {
+		u.near = 0
+	}
+	for i := range entries {
+		entry := u.near + i
+		if entry >= entries {
+			entry -= entries
+		}
+		at := entry * listEntryBytes
 		if int(binary.LittleEndian.Uint16(u.data[at:])) == offset && !(*Record)(u.data[at+2:]).IsZero() {
+			u.near = entry
 			return at + 2, true
 		}
 	}
