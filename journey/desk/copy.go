@@ -29,7 +29,7 @@ func (d *Desk) Copy(ctx context.Context, id, to, name string) (store.Journey, er
 	if doc.ID = to; name != "" {
 		doc.Name = name
 	}
-	draft, err := doc.Text()
+	draft, err := draftOf(doc)
 	if err != nil {
 		return j, err
 	}

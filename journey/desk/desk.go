@@ -108,11 +108,17 @@ func read(w Written) (doc *plan.Document, draft string, err error) {
 	if doc, err = parse(w.Text); err != nil {
 		return nil, "", judged(err)
 	}
+	draft, err = draftOf(doc)
+	return doc, draft, err
+}
+
+// draftOf is a document as a draft is kept: one that is longer could not be read again.
+func draftOf(doc *plan.Document) (draft string, err error) {
 	draft, err = doc.Text()
 	if err == nil && len(draft) > plan.MaxDocumentBytes {
 		err = sluice.Refuse(sluice.CodeInvalid, "the journey has %d bytes as JSON, want at most %d", len(draft), plan.MaxDocumentBytes)
 	}
-	return doc, draft, err
+	return draft, err
 }
 
 // Read reads a document without checking more than Create and Update do.

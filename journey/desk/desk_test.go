@@ -344,6 +344,22 @@ func TestCopy(t *testing.T) {
 	b.refused(err, sluice.CodeInvalid, "id: want")
 }
 
+// A copy whose id makes it longer than a document may be is refused: it could not be read.
+func TestCopyOfALongDocument(t *testing.T) {
+	b := newBed(t)
+	text := func(pad int) string {
+		return fmt.Sprintf(`{"id":"a","entry":{"when":[{"event":"e"}]},"steps":[{"id":"u","update":{"attributes":{"a":%q}}}]}`, strings.Repeat("x", pad))
+	}
+	_, err := b.Create(t.Context(), Written{Text: text(plan.MaxDocumentBytes - len(text(0)))})
+	b.ok(err)
+	_, err = b.Copy(t.Context(), "a", "longer", "")
+	b.refused(err, sluice.CodeInvalid, "want at most 262144")
+	_, err = b.Copy(t.Context(), "a", "b", "")
+	b.ok(err)
+	_, err = b.Show(t.Context(), "b", 0)
+	b.ok(err)
+}
+
 // Lists leave archived journeys out, and are as long as was asked for.
 func TestList(t *testing.T) {
 	b := newBed(t)
