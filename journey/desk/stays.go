@@ -95,11 +95,12 @@ func (d *Desk) stays(ctx context.Context, j *store.Journey, doc *plan.Document, 
 	return s, err
 }
 
-// mayStay reports whether people are at a step that is a message, or of another version.
+// mayStay reports whether people are at a step that is a message, leads to a journey, or is of
+// another version.
 func mayStay(doc *plan.Document, counts *Counts) bool {
 	others := make(map[string]bool)
 	for i := range doc.Steps {
-		others[doc.Steps[i].ID] = doc.Steps[i].Message == nil
+		others[doc.Steps[i].ID] = doc.Steps[i].Message == nil && doc.Steps[i].Go == nil
 	}
 	return slices.ContainsFunc(counts.Steps, func(s StepCounts) bool { return s.Waiting > 0 && !others[s.Step] })
 }

@@ -168,6 +168,16 @@ func TestStaysBeforeAClosedJourney(t *testing.T) {
 	_, err = b.SetStatus(t.Context(), "closed", Pause)
 	b.ok(err)
 	check(2, "is paused")
+	// People of a version before stay, though the step leads elsewhere by now.
+	b.create(strings.Replace(other, "id: closed", "id: open", 1))
+	_, err = b.Publish(t.Context(), "open", -1)
+	b.ok(err)
+	_, err = b.Update(t.Context(), "leads", b.get("leads").Revision, Written{Text: strings.Replace(leads, "journey: closed", "journey: open", 1), YAML: true})
+	b.ok(err)
+	_, err = b.Publish(t.Context(), "leads", -1)
+	b.ok(err)
+	b.count("journey/leads/on/entered", 2)
+	check(2, "is paused")
 	_, err = b.SetStatus(t.Context(), "closed", Stop)
 	b.ok(err)
 	check(0, "") // they go on
