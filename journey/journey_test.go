@@ -134,6 +134,15 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// What somebody entered with is as long behind a merge as before: there is a bound on it.
+func TestPlaceHasItsContextAsItIs(t *testing.T) {
+	want := Place{Record: Record{State: StateInside, Entered: 7}, Version: 3, Context: `{"url":"https://example.com/?a=1&b=<\u2028>` + "\u2028" + `"}`, Ways: []int{0, 2}}
+	got, err := ReadPlace(want.Text())
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+}
+
 func TestPropertiesOfFacts(t *testing.T) {
 	for _, c := range []struct {
 		fact Fact

@@ -1,9 +1,11 @@
 package journey
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // Place is where somebody was in a journey, on its way to the user who stays after a
@@ -25,11 +27,13 @@ type placeText struct {
 
 // Text returns the place as a body.
 func (p *Place) Text() string {
-	text, err := json.Marshal(placeText{hex.EncodeToString(p.Record.Append(nil)), p.Version, json.RawMessage(p.Context), p.Ways})
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // else <, > and & of the context have 6 bytes each, and it is longer than is kept
+	if err := e.Encode(placeText{hex.EncodeToString(p.Record.Append(nil)), p.Version, json.RawMessage(p.Context), p.Ways}); err != nil {
 		panic(err) // a context is an object that was read before
 	}
-	return string(text)
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // ReadPlace reads what Text wrote.
