@@ -74,7 +74,8 @@ func WaitedIn(member string) (step, property string, ok bool) {
 	if !ok {
 		return "", "", false
 	}
-	return strings.Cut(rest, "/")
+	step, property, ok = strings.Cut(rest, "/")
+	return step, property, ok && ValidID(step) // else somebody has called a property of an event so
 }
 
 // HasWaited reports whether a context may have such members.

@@ -75,6 +75,10 @@ steps:
 	if entered, waited = SplitWaited(`{"wait_for:w/x":1}`); entered != "" || waited != `{"w":{"x":1}}` {
 		t.Errorf("alone: %s and %s", entered, waited)
 	}
+	const named = `{"wait_for:/x":1,"wait_for:A b/y":2,"wait_for:w":3}`
+	if entered, waited = SplitWaited(named); entered != named || waited != "" {
+		t.Errorf("what no step has waited for: %s and %s", entered, waited)
+	}
 	if kept = (Members{AllWaited: true}); !kept.WaitsFor("w") || kept.Of(context) != `{"wait_for:v/y":2,"wait_for:w/x":[3]}` {
 		t.Errorf("all that steps waited for: %s", kept.Of(context))
 	}
