@@ -14,9 +14,14 @@ const partitionsAtOnce = 16
 // eachPartition calls f for all partitions, from several goroutines, and returns the first
 // error: the context of f ends with it.
 func (d *Desk) eachPartition(ctx context.Context, f func(ctx context.Context, partition int) error) error {
+	return eachOf(ctx, 0, d.Partitions, f)
+}
+
+// eachOf is eachPartition for the partitions from one up to another.
+func eachOf(ctx context.Context, from, to int, f func(ctx context.Context, partition int) error) error {
 	calls, ctx := errgroup.WithContext(ctx)
 	calls.SetLimit(partitionsAtOnce)
-	for partition := range d.Partitions {
+	for partition := from; partition < to; partition++ {
 		calls.Go(func() error {
 			if err := f(ctx, partition); err != nil {
 				return fmt.Errorf("partition %d: %w", partition, err)

@@ -208,29 +208,36 @@ func (f *stayFinder) judgeGo(ctx context.Context, x *judgedVersion, at int, id s
 // lookThrough finds people in the records of all partitions, the first chunk of each and
 // staysChunks more in all.
 func (f *stayFinder) lookThrough(ctx context.Context) error {
-	first := make([]stayPage, f.d.Partitions)
-	err := f.d.eachPartition(ctx, func(ctx context.Context, partition int) (err error) {
-		first[partition], err = f.page(ctx, partition, 0)
-		return err
-	})
 	reads := staysChunks
-	for partition := 0; partition < len(first) && err == nil; partition++ {
-		f.partition, f.lanes = partition, nil
-		page := first[partition]
-		for err = f.lookAt(ctx, page.due); err == nil && page.next > 0; err = f.lookAt(ctx, page.due) {
-			if reads--; reads < 0 {
-				f.found.More = true
-				break
-			}
-			if page, err = f.page(ctx, partition, page.next); err != nil {
-				break
-			}
+	for from := 0; from < f.d.Partitions; from += partitionsAtOnce { // what has been read is in memory until it was looked at
+		first := make([]stayPage, min(partitionsAtOnce, f.d.Partitions-from))
+		err := eachOf(ctx, from, from+len(first), func(ctx context.Context, partition int) (err error) {
+			first[partition-from], err = f.page(ctx, partition, 0)
+			return err
+		})
+		for i := 0; i < len(first) && err == nil; i++ {
+			err = f.lookFrom(ctx, from+i, first[i], &reads)
+		}
+		if err != nil {
+			return fmt.Errorf("look who stays in journey %s: %w", f.j.ID, err)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("look who stays in journey %s: %w", f.j.ID, err)
-	}
 	return nil
+}
+
+// lookFrom finds people in a partition from its first chunk on, as long as reads are left.
+func (f *stayFinder) lookFrom(ctx context.Context, partition int, page stayPage, reads *int) (err error) {
+	f.partition, f.lanes = partition, nil
+	for err = f.lookAt(ctx, page.due); err == nil && page.next > 0; err = f.lookAt(ctx, page.due) {
+		if *reads--; *reads < 0 {
+			f.found.More = true
+			break
+		}
+		if page, err = f.page(ctx, partition, page.next); err != nil {
+			break
+		}
+	}
+	return err
 }
 
 // stayPage is a chunk of records: those of people who are due, or are looked at again soon.

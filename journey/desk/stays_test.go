@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,6 +129,38 @@ func TestStays(t *testing.T) {
 	reads := b.at(1000, due(2, 1, time.Minute))
 	if s, err = b.Show(t.Context(), "staying", 0); err != nil || !s.Stays.More || s.Stays.Steps[0].People != staysChunks+1 || *reads != staysChunks+b.Partitions {
 		t.Errorf("%+v, %v after %d reads", s.Stays, err, *reads)
+	}
+}
+
+// Of many partitions only some chunks are in memory at a time, and all are looked at.
+func TestStaysOfManyPartitions(t *testing.T) {
+	b := newBed(t)
+	b.create(staying)
+	_, err := b.Publish(t.Context(), "staying", -1)
+	b.ok(err)
+	b.count("journey/staying/mail/entered", 4)
+	r := journey.Record{State: journey.StateInside, Version: 1, Step: 1, Entered: 1, Due: uint32(b.clock.Now().Add(-time.Minute).Unix())}
+	var read atomic.Int64
+	b.Partitions = 3*partitionsAtOnce + 1
+	b.Page = func(_ context.Context, _ int, _, _ int64, f func(int64, *flow.Record) bool) (int64, error) {
+		read.Add(1)
+		f(1, (*flow.Record)(r.Append(nil)))
+		return 0, nil
+	}
+	looked, most := 0, 0
+	b.Lanes = func(_ context.Context, partition int) (map[string]int64, error) {
+		if partition != looked {
+			t.Errorf("partition %d is looked at, want %d", partition, looked)
+		}
+		most = max(most, int(read.Load())-looked)
+		looked++
+		return nil, nil
+	}
+	s, err := b.Show(t.Context(), "staying", 0)
+	b.ok(err)
+	b.ok(s.StaysUnknown)
+	if looked != b.Partitions || most != partitionsAtOnce || len(s.Stays.Steps) != 1 || s.Stays.Steps[0].People != int64(b.Partitions) {
+		t.Errorf("%d partitions were looked at, %d chunks were in memory at a time: %+v", looked, most, s.Stays)
 	}
 }
 
