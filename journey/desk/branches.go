@@ -24,11 +24,11 @@ func (c *Counts) addBranches(doc *plan.Document) {
 	g := graphOf(doc)
 	for i := range doc.Steps {
 		s := c.at(doc.Steps[i].ID)
-		names, ways := doc.Steps[i].Branches(), doc.Steps[i].Ways()
+		names := doc.Steps[i].Branches()
 		s.Paths = nil
 		for n := 0; len(names) > 1 && n < len(names); n++ {
 			b := BranchCounts{Branch: names[n], Entered: s.Branches[names[n]]}
-			for _, at := range g.alone(i, n, ways[n]) {
+			for _, at := range g.alone(i, n) {
 				b.add(c.at(doc.Steps[at].ID))
 			}
 			b.Passed = max(0, b.Entered-b.Waiting-b.Exited)
@@ -55,47 +55,97 @@ func (b *BranchCounts) add(s *StepCounts) {
 }
 
 // graph is where the steps of a document lead. A draft may lead nowhere, or back.
+//
+// A document may have thousands of branches, and to visit what each leads to, way by way,
+// took seconds. So the visits are those of each step, whichever branches lead there.
 type graph struct {
-	ways    [][]string     // by step
-	numbers map[string]int // of steps, by id
-	first   string         // where people enter
+	ways  [][]int     // by step: the steps that its ways lead to; nowhere: none
+	first int         // where people enter
+	leads map[int]led // by step, as far as it was asked
+}
+
+// nowhere is where a way leads that ends.
+const nowhere = -1
+
+// led is how people come to a step.
+type led struct {
+	before []bool // the steps to which they come without it
+	ways   int    // that lead to it from these
+	alone  []int  // the steps to which they come by it alone, itself among them
 }
 
 func graphOf(doc *plan.Document) *graph {
-	g := &graph{numbers: make(map[string]int)}
+	g := &graph{first: nowhere, leads: make(map[int]led)}
+	numbers := make(map[string]int)
 	for i := range doc.Steps {
-		if i == 0 {
-			g.first = doc.Steps[i].ID
+		numbers[doc.Steps[i].ID] = i
+	}
+	number := func(id string) int {
+		if at, ok := numbers[id]; ok {
+			return at
 		}
-		g.numbers[doc.Steps[i].ID] = i
-		g.ways = append(g.ways, doc.Steps[i].Ways())
+		return nowhere
+	}
+	for i := range doc.Steps {
+		var to []int
+		for _, id := range doc.Steps[i].Ways() {
+			to = append(to, number(id))
+		}
+		g.ways = append(g.ways, to)
+	}
+	if len(doc.Steps) > 0 {
+		g.first = number(doc.Steps[0].ID)
 	}
 	return g
 }
 
 // alone are the steps that a way leads to, the n-th from a step, and no way else.
-func (g *graph) alone(from, n int, to string) (steps []int) {
-	behind, others := make([]bool, len(g.ways)), make([]bool, len(g.ways))
-	g.visit(to, -1, -1, behind)
-	g.visit(g.first, from, n, others)
-	for at := range behind {
-		if behind[at] && !others[at] {
-			steps = append(steps, at)
-		}
+func (g *graph) alone(from, n int) (steps []int) {
+	to := g.ways[from][n]
+	if to == nowhere || to == g.first {
+		return nil
 	}
-	return steps
+	l, ok := g.leads[to]
+	if !ok {
+		l = g.ledTo(to)
+		g.leads[to] = l
+	}
+	others := l.ways
+	if l.before[from] {
+		others--
+	}
+	if others > 0 {
+		return nil
+	}
+	return l.alone
 }
 
-// visit notes a step and all that it leads to, the n-th way from one of them left out.
-func (g *graph) visit(id string, from, n int, seen []bool) {
-	at, ok := g.numbers[id]
-	if !ok || seen[at] {
+// ledTo finds how people come to a step.
+func (g *graph) ledTo(to int) (l led) {
+	behind := make([]bool, len(g.ways))
+	l.before = make([]bool, len(g.ways))
+	g.visit(g.first, to, l.before)
+	g.visit(to, nowhere, behind)
+	for at := range g.ways {
+		if behind[at] && !l.before[at] {
+			l.alone = append(l.alone, at)
+		}
+		for _, next := range g.ways[at] {
+			if next == to && l.before[at] {
+				l.ways++
+			}
+		}
+	}
+	return l
+}
+
+// visit notes a step and all that it leads to, a step left out.
+func (g *graph) visit(at, without int, seen []bool) {
+	if at == nowhere || at == without || seen[at] {
 		return
 	}
 	seen[at] = true
-	for i, next := range g.ways[at] {
-		if at != from || i != n {
-			g.visit(next, from, n, seen)
-		}
+	for _, next := range g.ways[at] {
+		g.visit(next, without, seen)
 	}
 }

@@ -2,6 +2,8 @@ package desk
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,5 +71,47 @@ func TestCountsOfBranchesOfADraft(t *testing.T) {
 	c.addBranches(doc)
 	if p := c.at("a").Paths; len(p) != 2 || p[0].Entered != 3 || p[0].Waiting != 2 || p[0].Passed != 1 || p[1].Branch != "else" {
 		t.Errorf("%+v", p)
+	}
+}
+
+// Whatever drafts look like, a step is of a branch alone if nobody comes to it without that.
+// A document of thousands of branches is looked through once for each step.
+func TestStepsOfABranchAlone(t *testing.T) {
+	chance, found := rand.New(rand.NewPCG(1, 2)), 0
+	for range 3000 {
+		steps, doc := 1+chance.IntN(7), &plan.Document{}
+		for i := range steps {
+			s := plan.Step{ID: fmt.Sprint(i), Random: &plan.Random{}}
+			for range chance.IntN(4) {
+				s.Random.Paths = append(s.Random.Paths, plan.RandomPath{Next: fmt.Sprint(chance.IntN(steps + 2))})
+			}
+			doc.Steps = append(doc.Steps, s)
+		}
+		g := graphOf(doc)
+		for from := range g.ways {
+			for n, to := range g.ways[from] {
+				behind, others := make([]bool, steps), make([]bool, steps)
+				g.visit(to, nowhere, behind)
+				g.ways[from][n] = nowhere
+				g.visit(g.first, nowhere, others)
+				g.ways[from][n] = to
+				var want []int
+				for at := range steps {
+					if behind[at] && !others[at] {
+						want = append(want, at)
+					}
+				}
+				found += len(want)
+				if got := g.alone(from, n); !slices.Equal(got, want) {
+					t.Fatalf("%v: by way %d of step %d people come to %v alone, want %v", g.ways, n, from, got, want)
+				}
+			}
+		}
+		if len(g.leads) > steps {
+			t.Fatalf("%d steps were looked through %d times", steps, len(g.leads))
+		}
+	}
+	if found == 0 {
+		t.Error("no branch had a step of its own")
 	}
 }
