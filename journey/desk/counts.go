@@ -91,7 +91,7 @@ func (d *Desk) countInSteps(ctx context.Context, j *store.Journey, c *Counts) er
 	if d.Notes == nil || j.Version == 0 {
 		return nil
 	}
-	notes, err := d.notes(ctx)
+	notes, err := d.notes(ctx, journey.InStepsKept, journey.InStepsNote(j.Number))
 	if err != nil {
 		return err
 	}

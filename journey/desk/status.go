@@ -178,7 +178,7 @@ func (d *Desk) overdueRun(ctx context.Context, j *store.Journey) (first time.Tim
 	if at < 0 {
 		return first, nil
 	}
-	notes, err := d.notes(ctx)
+	notes, err := d.notes(ctx, journey.RunsNote(j.Number))
 	if err != nil {
 		return first, err
 	}

@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -250,4 +251,23 @@ func TestWaitingIsWhereThePeopleAre(t *testing.T) {
 	check(StepCounts{Step: "pause", Entered: 10, Waiting: 2}, StepCounts{Step: "mail", Entered: 8, Waiting: 8}, StepCounts{Step: "more"})
 	notes[2][1] = "1"
 	check(StepCounts{Step: "pause", Entered: 10, Waiting: 3}, StepCounts{Step: "mail", Entered: 8}, StepCounts{Step: "more", Waiting: 2}, StepCounts{Step: "gone", Waiting: 1})
+}
+
+// Of what partitions have noted only what is asked for is in memory, of all of them at once.
+func TestNotesAreThoseOfOneJourney(t *testing.T) {
+	b := newBed(t)
+	b.Partitions = 2
+	b.Notes = func(_ context.Context, partition int) (map[string]string, error) {
+		fields := map[string]string{"7": "3"}
+		flow.SetNote(fields, journey.RunsNote(7), fmt.Sprint("run of ", partition))
+		flow.SetNote(fields, journey.RunsNote(8), "of another journey")
+		return fields, nil
+	}
+	all, err := b.notes(t.Context(), journey.RunsNote(7), journey.InStepsKept)
+	b.ok(err)
+	for partition, fields := range all {
+		if got := flow.NoteIn(fields, journey.RunsNote(7)); got != fmt.Sprint("run of ", partition) || flow.NoteIn(fields, journey.InStepsKept) != "" || len(fields) != 2 {
+			t.Errorf("of partition %d: %v", partition, fields)
+		}
+	}
 }
