@@ -34,7 +34,8 @@ const (
 	mailsAtOnce = flow.BlockRecords
 
 	// shareMails is how many each journey may make all the same while the lane is
-	// crowded, sharesMails together. It has them anew once the lane is not.
+	// crowded, sharesMails together, and sharesMails while a tag is. It has them anew once
+	// the lane is not.
 	shareMails  = 100
 	sharesMails = 2_000
 
@@ -65,9 +66,10 @@ const (
 //
 // The invariant. What journeys have in a lane, and in the log for it, is at most
 // pendingMails, mailsAtOnce, a group of people, and sharesMails; in its sublanes as much,
-// and journey.CrowdedApartMails for those of domains and routes, and for each tag. In the log, sent or not,
-// the store has at most unstoredMails, and the same beside it, before it. A session begins
-// with new shares, and knows nothing of mails that its predecessor has in the log.
+// and journey.CrowdedApartMails for those of domains and routes, and for each tag, and
+// sharesMails for all tags. In the log, sent or not, the store has at most unstoredMails, and
+// the same beside it, before it. A session begins with new shares, and knows nothing of mails
+// that its predecessor has in the log.
 //
 // What is not counted: mail of paused journeys, which is in sublanes of its own and was
 // counted when it was made. What was dropped: a count of the mails of each journey in
@@ -78,6 +80,7 @@ type crowd struct {
 	looked  bool                   // in this pass
 	pending map[string]mail.InLane // by lane; with what was made since
 	shares  int                    // made of shares since the lanes were not crowded
+	tagged  int                    // the same of those whom a tag keeps back, since none did
 
 	queuedBy string           // the follower that brings mails to lanes; empty: none is known
 	fresh    map[string]int64 // by lane: made, and not committed
@@ -180,12 +183,18 @@ func (c *crowd) look(ctx context.Context, log *flow.Log) error {
 			c.comes(lane, n)
 		}
 	}
-	crowded := c.unstoredSum >= unstoredMails
+	crowded, tags := c.unstoredSum >= unstoredMails, false
 	for _, in := range c.pending {
 		crowded = crowded || journey.Crowded(in, "")
+		for tag := range in.Tags {
+			tags = tags || journey.Crowded(mail.InLane{Tags: in.Tags}, tag)
+		}
 	}
 	if !crowded {
 		c.shares = 0
+	}
+	if !tags {
+		c.tagged = 0
 	}
 	return nil
 }
@@ -197,12 +206,24 @@ func (c *crowd) comes(lane string, n int64) {
 	c.pending[lane] = in
 }
 
+// keeps returns the count of the shares of which a journey may make mails now; nil: it is
+// not kept back. A tag that is stopped for days takes nothing from those who wait for a lane.
+func (c *crowd) keeps(in *inside) (shares *int) {
+	for lane, tags := range in.lanes {
+		switch p := c.pending[lane]; {
+		case journey.Crowded(mail.InLane{Tags: p.Tags}, tags):
+			return &c.tagged
+		case c.unstoredSum >= unstoredMails || journey.Crowded(p, ""):
+			shares = &c.shares
+		}
+	}
+	return shares
+}
+
 // allows returns how many mails a journey may make now.
 func (c *crowd) allows(in *inside) int {
-	for lane, tags := range in.lanes {
-		if c.unstoredSum >= unstoredMails || journey.Crowded(c.pending[lane], tags) {
-			return max(min(in.share, sharesMails-c.shares), 0)
-		}
+	if shares := c.keeps(in); shares != nil {
+		return max(min(in.share, sharesMails-*shares), 0)
 	}
 	in.share = shareMails
 	return unbounded
@@ -224,9 +245,9 @@ func (c *crowd) made(in *inside, lane string) {
 	c.comes(lane, 1)
 	if c.moving == in {
 		c.granted--
-	} else if c.allows(in) < unbounded {
+	} else if shares := c.keeps(in); shares != nil {
 		in.share--
-		c.shares++
+		*shares++
 	}
 }
 

@@ -134,6 +134,26 @@ func TestWhatWaitsApartLeavesRoom(t *testing.T) {
 	}
 }
 
+// However many journeys bear a tag that is stopped, they make no more mails together than
+// those of a lane that is crowded. That takes nothing from others who wait for a lane.
+func TestJourneysOfATagShare(t *testing.T) {
+	const people, journeys = 200, sharesMails/shareMails + 5
+	b := newBed(t, people)
+	for n := range journeys {
+		b.publish(fmt.Sprintf(crowding, fmt.Sprint("w", n), "wave", "", "wave"))
+	}
+	b.publish(fmt.Sprintf(crowding, "other", "other", "", "other"))
+	b.waiting("normal-marketing@tag:wave", journey.CrowdedApartMails)
+	b.tell(0, "wave", 1, people)
+	p := b.open()
+	b.passes(p)
+	b.wantTagged("a tag is stopped", map[string]int{"wave": sharesMails})
+	b.waiting("normal-marketing", pendingMails)
+	b.tell(people, "other", 1, people)
+	b.passes(p)
+	b.wantTagged("the lane is crowded, too", map[string]int{"other": shareMails})
+}
+
 // queued says that all of the log is in its lanes, from which it has left by now.
 func (b *bed) queued() {
 	b.Helper()
