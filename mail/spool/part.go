@@ -371,7 +371,8 @@ func enteredAt(entry string) time.Time {
 // settleOrphans decides on sends that were marked before this process held the
 // lease: one whose process has died is in doubt. One that this process has
 // marked itself, in an earlier lease, and that is not on its way was never
-// handed to anybody.
+// handed to anybody. But if Redis has become another one since (settleMoved),
+// nobody knows.
 func (p *part) settleOrphans(ctx context.Context) error {
 	s, now := p.s, p.s.Clock.Now()
 	p.mu.Lock()
@@ -386,26 +387,57 @@ func (p *part) settleOrphans(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var kept []*item
+	var kept, moved []*item
 	for _, it := range left {
 		e, err := parseEvidence(it.mark)
 		switch {
 		case err != nil:
 			s.Log.Error("a send is marked without evidence; it counts as in doubt", "send", it.id(), "partition", p.number, "error", err)
-			s.doubt(ctx, it, e, now)
+			s.doubt(ctx, it, e, died, now)
 		case s.isFlying(it):
 			kept = append(kept, it)
+		case e.process == s.Process && e.millis < p.start.Moved.UnixMilli() && it.broken == nil:
+			moved = append(moved, it)
 		case e.process == s.Process:
 			s.hand(ctx, finished{item: it, waits: true})
 		case s.Leases.Dead(e.process):
-			s.doubt(ctx, it, e, now)
+			s.doubt(ctx, it, e, died, now)
 		default:
 			kept = append(kept, it)
 		}
 	}
+	kept = append(kept, p.settleMoved(ctx, moved, now)...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.orphans = append(p.orphans, kept...)
+	return nil
+}
+
+// settleMoved decides on sends that this process has marked before Redis became another one,
+// and that are not on their way. It may have attempted them, and recorded that where it is
+// lost. What has ended in the ledger leaves its lane; what has not is in doubt. Those of which
+// the ledger does not say so now are kept.
+func (p *part) settleMoved(ctx context.Context, items []*item, now time.Time) (kept []*item) {
+	if len(items) == 0 {
+		return nil
+	}
+	byKey := make(map[mail.SendKey]*item, len(items))
+	for _, it := range items {
+		byKey[it.send.Key()] = it
+	}
+	ended, _, err := p.s.ended(ctx, byKey)
+	if err != nil {
+		p.s.Log.Warn("records of sends that were marked before redis became another one could not be read; it is tried again", "partition", p.number, "sends", len(items), "error", err)
+		return items
+	}
+	for _, it := range ended {
+		delete(byKey, it.send.Key())
+		p.s.hand(ctx, finished{item: it})
+	}
+	for _, it := range byKey {
+		e, _ := parseEvidence(it.mark) // it was read before
+		p.s.doubt(ctx, it, e, "redis has become another one since its process marked it", now)
+	}
 	return nil
 }
 
@@ -431,8 +463,11 @@ func (p *part) stillMarked(ctx context.Context, orphans []*item) (left []*item, 
 	return left, nil
 }
 
-// doubt records that a send is in doubt because its process died.
-func (s *Sender) doubt(ctx context.Context, it *item, e evidence, now time.Time) {
+// died is why a send is in doubt that its process has marked.
+const died = "its process died; it had marked it"
+
+// doubt records that a send is in doubt, and why.
+func (s *Sender) doubt(ctx context.Context, it *item, e evidence, why string, now time.Time) {
 	if it.broken != nil { // it was never attempted
 		s.hand(ctx, finished{item: it})
 		return
@@ -442,6 +477,6 @@ func (s *Sender) doubt(ctx context.Context, it *item, e evidence, now time.Time)
 	again := slices.ContainsFunc(s.Routes.Transports(), func(t mail.Transport) bool { return t.Name() == e.route && knows(t) })
 	v := inDoubt(&attempted, e.route, again, now.UnixMilli(), max(now.UnixMilli(), e.millis+s.DoubtAfter.Milliseconds()))
 	v.outcome.Route = e.route
-	v.outcome.Reply = "its process died; it had marked it at " + time.UnixMilli(e.millis).UTC().Format(time.RFC3339Nano)
+	v.outcome.Reply = why + " at " + time.UnixMilli(e.millis).UTC().Format(time.RFC3339Nano)
 	s.hand(ctx, finished{item: it, verdict: v, given: true})
 }
