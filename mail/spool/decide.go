@@ -178,9 +178,14 @@ func attemptsOf(kept []byte) int {
 
 // settles reports whether an item is an outcome by which a send is in doubt no
 // more: evidence has come. Its first bytes are the states (mail.AppendOutcome).
+// One that waits again was taken out of those in doubt when that was written
+// (record.lua), and may be in doubt anew by now.
 func settles(item *sluice.Item) bool {
-	return item.Kind == sluice.ItemOutcome && len(item.Payload) > 1 &&
-		mail.SendState(item.Payload[0]) == mail.SendInDoubt && mail.SendState(item.Payload[1]) != mail.SendInDoubt
+	if item.Kind != sluice.ItemOutcome || len(item.Payload) < 2 || mail.SendState(item.Payload[0]) != mail.SendInDoubt {
+		return false
+	}
+	state := mail.SendState(item.Payload[1])
+	return state != mail.SendInDoubt && state != mail.SendWaiting
 }
 
 // deciding is what a batch of a log decides about sends in doubt.

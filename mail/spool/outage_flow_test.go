@@ -5,12 +5,15 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"sluice/lib/faults"
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/test/proxy"
@@ -130,6 +133,57 @@ func TestALostMarkCounts(t *testing.T) {
 		b.eventually("it is sent", func() bool { return second.totals() == "sent 2" })
 		wire.wantOnce(t)
 	}
+}
+
+// TestALateWordLeavesLaterDoubts: mail is taken out of those in doubt, as its process had not
+// attempted it, and is in doubt once more before the log tells the lanes of the first. It is
+// kept: an operator may have it sent.
+func TestALateWordLeavesLaterDoubts(t *testing.T) {
+	redis := ownRedis(t)
+	b := newBedOn(t, redis.URL())
+	way, wire := way(t, redis), newWire(func(e *mail.Envelope, nth int) mail.Result {
+		if nth == 1 && e.To == "ann@example.com" {
+			return mail.Result{Kind: mail.ResultInDoubt}
+		}
+		return mail.Result{Kind: mail.ResultSent, Code: 250}
+	})
+	first := b.openBy("redis://"+way.Addr(), &spooltest.OneRoute{Transport: wire}, nil)
+	first.run()
+	second := b.openBy(b.redis, &spooltest.OneRoute{Transport: wire}, nil)
+	first.submit(draft("first@example.com", mail.PriorityNormal, mail.ClassMarketing)) // from now on Redis knows the scripts
+	b.eventually("it is sent", func() bool { return first.totals() == "sent 1" })
+	lost, err := way.Arm(proxy.Rule{Direction: proxy.ToServer, Pattern: []byte("|" + wire.Name() + "|"), Moment: proxy.Replied, Stall: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := first.submit(draft("ann@example.com", mail.PriorityNormal, mail.ClassMarketing))[0]
+	<-lost.Fired()
+	way.Refuse(true)
+	way.Cut()
+	second.run()
+	b.eventually("what was marked is in doubt", func() bool { return second.totals() == "sent 1, in_doubt 1" })
+	lanes := second.lanes[mail.SendPartition("ann@example.com", testPartitions)]
+	kept := func() bool { return must(lanes.Doubts(t.Context(), []string{id + ".0"}))[0] != nil }
+	if !kept() {
+		t.Fatal("it is not kept for an operator")
+	}
+
+	// The lanes stand just before they hear of it.
+	file := filepath.Join(t.TempDir(), "queue")
+	disarm := must(faults.Arm("queue=pause:" + file))
+	defer disarm()
+	way.Refuse(false)
+	b.eventually("it is in doubt anew", func() bool { return len(wire.came()) == 2 && kept() })
+	b.must(os.WriteFile(file, nil, 0o600))
+	b.eventually("the ledger has both", func() bool {
+		rows := must(second.store.MessageSends(t.Context(), id))
+		return rows[0].State == mail.SendInDoubt && strings.Count(rows[0].Life, `"state":"in_doubt"`) == 2
+	})
+	decider := second.decider()
+	if _, _, err := decider.Decide(t.Context(), id+".0", spool.DecideAgain, "ann", ""); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually("it is sent", func() bool { return second.totals() == "sent 2" })
 }
 
 // three are processes that share all partitions, each with its own way to Redis,
