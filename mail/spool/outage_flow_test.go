@@ -135,6 +135,33 @@ func TestALostMarkCounts(t *testing.T) {
 	}
 }
 
+// TestALostMoveCounts: a process is cut off while it moves mail aside, and taken for dead. It
+// has attempted nothing. When it is back the mail is in doubt no more, and is sent.
+func TestALostMoveCounts(t *testing.T) {
+	redis := ownRedis(t)
+	b := newBedOn(t, redis.URL())
+	way, wire := way(t, redis), newWire(nil)
+	routes := &closedDomains{OneRoute: spooltest.OneRoute{Transport: wire}, closed: make(map[string]bool)}
+	routes.close(true, "example.com")
+	first := b.openBy("redis://"+way.Addr(), routes, nil)
+	first.run()
+	lost, err := way.Arm(proxy.Rule{Direction: proxy.ToServer, Pattern: []byte("@example.com\r\n$7\r\nsublane\r\n"), Moment: proxy.Before, Stall: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.submit(draft("ann@example.com", mail.PriorityNormal, mail.ClassMarketing))
+	<-lost.Fired()
+	way.Refuse(true)
+	way.Cut()
+	second := b.openBy(b.redis, &spooltest.OneRoute{Transport: wire}, nil)
+	second.run()
+	b.eventually("what was marked is in doubt", func() bool { return second.totals() == "in_doubt 1" })
+	way.Refuse(false)
+	routes.close(false, "example.com")
+	b.eventually("it is sent", func() bool { return second.totals() == "sent 1" })
+	wire.wantOnce(t)
+}
+
 // TestALateWordLeavesLaterDoubts: mail is taken out of those in doubt, as its process had not
 // attempted it, and is in doubt once more before the log tells the lanes of the first. It is
 // kept: an operator may have it sent.

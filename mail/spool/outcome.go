@@ -169,12 +169,17 @@ func (v *verdict) keep(s *mail.Send) {
 }
 
 // notAttempted is the verdict on a send that was taken for one that may have arrived: it was
-// marked, but its process was cut off before it knew, and did not attempt it.
-func notAttempted(s *mail.Send, nowMillis int64) verdict {
+// marked, but its process was cut off, and did not attempt it. until is the send that waits for
+// a time; nil: it waits for none.
+func notAttempted(s, until *mail.Send, nowMillis int64) verdict {
 	v := verdict{outcome: outcomeOf(s, mail.SendWaiting, "", nowMillis)}
 	v.outcome.Reply = "its process lives, and had not attempted it"
 	again := *s
-	v.wait(&again, nowMillis)
+	if until == nil {
+		v.wait(&again, nowMillis)
+	} else {
+		v.wait(&again, until.DueMillis)
+	}
 	return v
 }
 

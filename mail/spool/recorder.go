@@ -40,6 +40,12 @@ type finished struct {
 	route   string
 }
 
+// notAttempted reports whether it waits as before, perhaps elsewhere or until later, because
+// it was not attempted: nothing happened to it.
+func (f *finished) notAttempted() bool {
+	return f.waits || f.aside != "" || f.verdict.again != nil && f.verdict.outcome == nil
+}
+
 // recorder records what becomes of the sends of one partition: all that has come
 // while its last call ran, by one call. It lives as long as the program: results
 // are recorded even if the lease is lost meanwhile.
@@ -193,8 +199,8 @@ func (r *recorder) anew(batch []finished) {
 // attempted waits once more, unless the process that gave it up attempts it anyway.
 func lateOnes(batch []finished, nowMillis int64) (late []finished) {
 	for _, f := range batch {
-		if f.waits && !f.item.send.Doubted {
-			f.verdict = notAttempted(&f.item.send, nowMillis)
+		if f.notAttempted() && !f.item.send.Doubted {
+			f.verdict = notAttempted(&f.item.send, f.verdict.again, nowMillis)
 		}
 		if f.item.broken != nil || f.given || f.verdict.outcome == nil || f.verdict.outcome.State == mail.SendInDoubt {
 			continue // it is in doubt anyway

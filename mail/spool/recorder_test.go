@@ -5,7 +5,42 @@ import (
 	"testing"
 
 	"sluice/flow"
+	"sluice/mail"
 )
+
+// What was given up of what was not attempted waits once more, as it was to: also what was to
+// wait elsewhere, or until later. Nothing is said of what was in doubt before.
+func TestWhatWasNotAttemptedIsNotInDoubt(t *testing.T) {
+	const now, later = 1_000, 9_000
+	again := &mail.Send{Message: "m", DueMillis: later}
+	for name, x := range map[string]struct {
+		finished
+		due int64
+	}{
+		"waits":       {finished{waits: true}, now},
+		"aside":       {finished{aside: "normal@example.com"}, now},
+		"until later": {finished{verdict: verdict{again: again}}, later},
+	} {
+		for _, doubted := range []bool{false, true} {
+			x.item = &item{send: mail.Send{Message: "m", Doubted: doubted}}
+			late := lateOnes([]finished{x.finished}, now)
+			if doubted {
+				if len(late) != 0 {
+					t.Errorf("%s, in doubt before: %+v is said late", name, late[0].verdict.outcome)
+				}
+				continue
+			}
+			if len(late) != 1 || !late[0].late || late[0].aside != x.aside {
+				t.Errorf("%s: %+v", name, late)
+				continue
+			}
+			o, send := late[0].verdict.outcome, late[0].verdict.again
+			if o.Was != mail.SendInDoubt || o.State != mail.SendWaiting || o.DueMillis != x.due || send == nil || send.DueMillis != x.due {
+				t.Errorf("%s: outcome %+v, again %+v", name, o, send)
+			}
+		}
+	}
+}
 
 // Sends are marked and attempted in the order of their lane, which is not that of
 // the texts of its entries' ids.
