@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"sluice"
@@ -19,6 +20,10 @@ const (
 	// contents and a send more.
 	recordSends = 256
 	recordBytes = 1 << 20
+
+	// takenBackSends is how many sends wait for the recorder whose marks are taken back: 4.5 KB
+	// each, or less.
+	takenBackSends = 2048
 
 	// What failed is tried again after a while that grows.
 	recordAgainSoonest = 20 * time.Millisecond
@@ -53,6 +58,8 @@ type recorder struct {
 	sender  *Sender
 	lanes   *flow.Lanes
 	results chan finished
+
+	takenBack atomic.Int64 // sends on their way to results whose marks are taken back
 }
 
 func newRecorder(s *Sender, lanes *flow.Lanes) *recorder {

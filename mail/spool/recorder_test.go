@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"log/slog"
 	"slices"
 	"testing"
 
@@ -55,5 +56,41 @@ func TestPlacesAreOrderedAsInTheirLane(t *testing.T) {
 		if s.Batch.Entry != want[i] {
 			t.Errorf("place %d: %s, want %s", i, s.Batch.Entry, want[i])
 		}
+	}
+}
+
+// All marks of windows whose answers were lost are taken back, also while the recorder has its
+// hands full: up to a bound, so that what fails again and again does not fill the memory.
+func TestAllLostMarksAreTakenBack(t *testing.T) {
+	s := &Sender{flying: make(map[string]int), recorders: make(map[int]*recorder), Log: slog.New(slog.DiscardHandler)}
+	r, p := newRecorder(s, nil), &part{}
+	s.recorders[0] = r
+	lose := func(mark string, n int) {
+		items := make([]*item, n)
+		for i := range items {
+			items[i] = &item{part: p, mark: mark}
+		}
+		s.fly(mark, n)
+		s.takeBack(t.Context(), p, items)
+	}
+	const window, windows = 256, 6
+	for range windows {
+		lose("some", window)
+	}
+	lose("too many", takenBackSends)
+	if n := s.flying["some"]; n != windows*window {
+		t.Errorf("%d sends are on their way to the recorder, want %d", n, windows*window)
+	}
+	if n := s.flying["too many"]; n != 0 {
+		t.Errorf("%d sends beyond the bound are on their way to the recorder", n)
+	}
+	for range windows * window {
+		if f := <-r.results; !f.waits || f.item.mark != "some" {
+			t.Fatalf("%+v was handed on", f)
+		}
+	}
+	s.takingBack.Wait()
+	if n := r.takenBack.Load(); n != 0 {
+		t.Errorf("%d sends are counted that nobody hands on", n)
 	}
 }

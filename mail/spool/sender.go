@@ -58,6 +58,8 @@ type Sender struct {
 	comparing chan struct{} // room for so many comparisons
 	crews     []*crew       // of each transport; set before anything runs
 
+	takingBack sync.WaitGroup
+
 	mu        sync.Mutex
 	parts     []*part        // that are held; its elements are never changed
 	turn      int            // which of parts is asked first
@@ -164,6 +166,7 @@ func (s *Sender) Run(fetch, work context.Context) {
 		s.Log.Warn("leases could not be given back; it is tried again with every beat", "role", Role, "error", err)
 	}
 	working.Wait()
+	s.takingBack.Wait()
 	for _, r := range s.recorders {
 		close(r.results) // nobody hands anything on any more
 	}
@@ -347,9 +350,7 @@ func (s *Sender) mark(ctx context.Context, route string, p *part, items []*item)
 			return nil
 		}
 		s.Log.Warn("sends could not be marked; their partition is read again", "partition", p.number, "sends", len(items), "error", err)
-		for _, it := range items {
-			s.takeBack(it)
-		}
+		s.takeBack(ctx, p, items)
 		return nil
 	}
 	all := make([]marked, 0, len(items))
@@ -369,15 +370,24 @@ func (s *Sender) mark(ctx context.Context, route string, p *part, items []*item)
 	return all
 }
 
-// takeBack has the recorder take back the mark of a send that may have one, as only the answer
-// may have been lost. A worker does not wait for that: it has other partitions to see to. If
-// the recorder has too much in hand, the mark is found when the partition is read anew.
-func (s *Sender) takeBack(it *item) {
-	select {
-	case s.recorders[it.part.number].results <- finished{item: it, waits: true}:
-	default:
-		s.fly(it.mark, -1)
+// takeBack has the recorder take back the marks of sends that may have one, as only the answer
+// may have been lost. A worker does not wait for that: it has other partitions to see to. Nor
+// are they left marked if results fill the recorder meanwhile. If another process gets the
+// lease, it waits for what this one says, as long as this one lives. Beyond takenBackSends a
+// mark is found when this process reads the partition anew.
+func (s *Sender) takeBack(ctx context.Context, p *part, items []*item) {
+	r, n := s.recorders[p.number], int64(len(items))
+	if r.takenBack.Add(n) > takenBackSends {
+		r.takenBack.Add(-n)
+		s.fly(items[0].mark, -len(items))
+		return
 	}
+	s.takingBack.Go(func() { // ends with work
+		for _, it := range items {
+			s.hand(ctx, finished{item: it, waits: true})
+			r.takenBack.Add(-1)
+		}
+	})
 }
 
 // addressesOf are the recipients of sends.
