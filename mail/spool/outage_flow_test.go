@@ -101,6 +101,15 @@ func TestALateResultCounts(t *testing.T) {
 	}
 }
 
+// cutOff cuts a process off by all its connections at once: else one that ends tells it by
+// another that still goes.
+func cutOff(way *proxy.Proxy) {
+	way.Stall()
+	way.Refuse(true)
+	way.Cut()
+	way.Resume()
+}
+
 // TestALostMarkCounts: a process is cut off while Redis marks mail for it, and taken for dead.
 // It has attempted nothing. When it is back, marketing mail is in doubt no more, and is sent;
 // transactional mail is attempted once more anyway.
@@ -121,8 +130,7 @@ func TestALostMarkCounts(t *testing.T) {
 		}
 		first.submit(draft("ann@example.com", mail.PriorityNormal, class))
 		<-lost.Fired()
-		way.Refuse(true)
-		way.Cut()
+		cutOff(way)
 		second.run()
 		b.eventually("what was marked is in doubt", func() bool { return second.totals() == "sent 1, in_doubt 1" })
 		way.Refuse(false)
@@ -151,8 +159,7 @@ func TestALostMoveCounts(t *testing.T) {
 	}
 	first.submit(draft("ann@example.com", mail.PriorityNormal, mail.ClassMarketing))
 	<-lost.Fired()
-	way.Refuse(true)
-	way.Cut()
+	cutOff(way)
 	second := b.openBy(b.redis, &spooltest.OneRoute{Transport: wire}, nil)
 	second.run()
 	b.eventually("what was marked is in doubt", func() bool { return second.totals() == "in_doubt 1" })
@@ -185,8 +192,7 @@ func TestALateWordLeavesLaterDoubts(t *testing.T) {
 	}
 	id := first.submit(draft("ann@example.com", mail.PriorityNormal, mail.ClassMarketing))[0]
 	<-lost.Fired()
-	way.Refuse(true)
-	way.Cut()
+	cutOff(way)
 	second.run()
 	b.eventually("what was marked is in doubt", func() bool { return second.totals() == "sent 1, in_doubt 1" })
 	lanes := second.lanes[mail.SendPartition("ann@example.com", testPartitions)]
