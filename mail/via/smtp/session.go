@@ -347,7 +347,7 @@ func (o *offers) add(line string) {
 // said before it counts for nothing (RFC 3207, 4.2).
 func (s *session) upgrade(ctx context.Context) error {
 	if !s.offers.startTLS {
-		return noTLS("it offers no STARTTLS: mail does not go to it in clear; see to its certificate, or set tls to implicit, or to none if that is meant")
+		return noTLS("it offers no STARTTLS: mail does not go to it in clear; see to its certificate, or take smtps:// for port 465; plain: true only on a network of your own")
 	}
 	r, err := s.ask(s.relay.opt.Timeouts.Command, "STARTTLS")
 	if err != nil {

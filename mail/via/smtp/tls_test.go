@@ -95,7 +95,7 @@ func TestTLSIsVerified(t *testing.T) {
 		{"another authority", sink.Options{TLS: theirs.server(t, "relay.test")}, good, "---", "unknown authority"},
 		{"expired", sink.Options{TLS: ours.serverUntil(t, "relay.test", time.Now().Add(-time.Minute))}, good, "---", "expired"},
 		{"another name", sink.Options{TLS: ours.server(t, "other.test")}, good, "---", "not relay.test"},
-		{"no starttls", sink.Options{}, good, "---", "offers no STARTTLS"},
+		{"no starttls", sink.Options{}, good, "---", "offers no STARTTLS: mail does not go to it in clear; see to its certificate, or take smtps:// for port 465; plain: true"},
 		{"starttls is refused", sink.Options{TLS: ours.server(t, "relay.test"), Fault: func(at sink.At) sink.Act {
 			if at.Step == sink.OnStartTLS {
 				return sink.Act{Reply: "454 4.7.0 not now"}
