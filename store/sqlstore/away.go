@@ -58,14 +58,19 @@ func rolledBack(err error) bool {
 }
 
 // noTLS reports whether an error says that the URL asks for TLS and the server has none.
+// The driver of PostgreSQL has no name for that. With sslmode=prefer it goes on in clear,
+// and what it found then stands behind the refusal.
 func noTLS(err error) bool {
-	return errors.Is(err, mysql.ErrNoTLS) || strings.Contains(err.Error(), "server refused TLS connection") // the other driver has no name for it
+	return errors.Is(err, mysql.ErrNoTLS) || strings.HasSuffix(err.Error(), "server refused TLS connection")
 }
 
 // unreachedRemedy is what to do about a server that could not be asked, whatever it is.
 func unreachedRemedy(err error) string {
 	if noTLS(err) {
 		return "turn on TLS on the server, or take it out of the URL (tls, sslmode)"
+	}
+	if errors.Is(err, errNoneWrites) {
+		return "start the primary, or promote a replica (docs/scale.md); database-hosts says what each host answers"
 	}
 	return "start it, and see that the URL, the port and the firewall are right"
 }

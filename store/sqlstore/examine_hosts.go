@@ -52,9 +52,10 @@ type hostState struct {
 func judgeHosts(e *doctor.Examination, all []hostState) {
 	writable := make(map[string][]string)
 	well := true
+	succeeded := slices.ContainsFunc(all, func(h hostState) bool { return h.writable && h.nodes == 0 })
 	for i := range all {
 		of := doctor.Examination{Where: all[i].name}
-		all[i].judge(&of, int64(len(all)))
+		all[i].judge(&of, int64(len(all)), succeeded)
 		well = well && len(of.Findings) == 0
 		e.Findings = append(e.Findings, of.Findings...)
 		if all[i].writable {
@@ -66,19 +67,25 @@ func judgeHosts(e *doctor.Examination, all []hostState) {
 		for _, server := range slices.Sorted(maps.Keys(writable)) {
 			names = append(names, writable[server]...)
 		}
-		e.Fail(doctor.CheckDatabaseHosts, "see which one is the primary, and make the others its replicas, read-only (read_only = 1 in my.cnf)",
+		e.Fail(doctor.CheckDatabaseHosts, "see which one is the primary, stop the others, and start them as its replicas (docs/scale.md): MariaDB and MySQL with read_only = 1 in my.cnf, PostgreSQL from a new copy",
 			"%s take writes, and are not one cluster: processes may write to different ones", strings.Join(names, " and "))
 	} else if well {
 		e.Fine(doctor.CheckDatabaseHosts, "its %d hosts answer, and are as they should be", len(all))
 	}
 }
 
-// judge says what is wrong with a host, of so many that the URL names.
-func (h *hostState) judge(e *doctor.Examination, named int64) {
+// judge says what is wrong with a host, of so many that the URL names. Where another one
+// takes writes (succeeded), a host that is down may be the primary of before: started as it
+// is, it would take writes too.
+func (h *hostState) judge(e *doctor.Examination, named int64, succeeded bool) {
 	const follow = "see the replication's error on it (SHOW REPLICA STATUS, pg_stat_wal_receiver), or take it out of the URL"
+	start := "start it, see that its name, port and the firewall are right, or take it out of the URL"
+	if succeeded {
+		start += "; if it was the primary, it must come back as a replica of the one that takes writes (docs/scale.md)"
+	}
 	switch {
 	case h.err != nil:
-		e.Warn(doctor.CheckDatabaseHosts, "start it, see that its name, port and the firewall are right, or take it out of the URL", "it is named in the URL, and does not serve: %s", doctor.OneLine(h.err))
+		e.Warn(doctor.CheckDatabaseHosts, start, "it is named in the URL, and does not serve: %s", doctor.OneLine(h.err))
 	case h.apart != "":
 		e.Warn(doctor.CheckDatabaseHosts, "see the other nodes, and the network between them", "this Galera node serves nothing: %s", h.apart)
 	case h.nodes > 0 && h.nodes < named:

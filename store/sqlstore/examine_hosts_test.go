@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice"
 	"sluice/lib/doctor"
 	"sluice/store/sqlstore"
 	"sluice/test/servers"
@@ -117,4 +118,35 @@ func TestExamineHostsPostgres(t *testing.T) {
 	wantHosts(t, "two primaries", url, doctor.SeverityError)
 	must(t, standby.Kill())
 	wantHosts(t, "a standby that is dead", url, doctor.SeverityWarning)
+	wantRemedy(t, "a host that may have been the primary", url, doctor.CheckDatabaseHosts, "come back as a replica")
+}
+
+// While no host takes writes, a replica is to be promoted: that the servers have no TLS is
+// no reason, for sslmode=prefer does without.
+func TestExamineHostsWithoutPrimary(t *testing.T) {
+	t.Parallel()
+	primary, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{Dir: filepath.Join(t.TempDir(), "primary"), Extra: []string{"-c", "fsync=off"}})
+	must(t, err)
+	t.Cleanup(func() { _ = primary.Kill() })
+	must(t, primary.CreateDatabase(t.Context(), "app"))
+	standby, err := servers.StartStandby(t.Context(), servers.PostgresOptions{Dir: filepath.Join(t.TempDir(), "standby"), Extra: []string{"-c", "fsync=off"}}, primary, primary.Addr())
+	must(t, err)
+	t.Cleanup(func() { _ = standby.Kill() })
+	must(t, primary.Kill())
+	url := strings.Replace(primary.URL("app"), "/app", ","+standby.Addr()+"/app", 1)
+	for _, mode := range []string{"disable", "prefer"} {
+		wantRemedy(t, mode, strings.Replace(url, "sslmode=disable", "sslmode="+mode, 1), doctor.CheckDatabaseReachable, "promote a replica")
+	}
+}
+
+// wantRemedy examines a URL, of which a check says what is to be done.
+func wantRemedy(t *testing.T, what, url string, check doctor.Check, want string) {
+	t.Helper()
+	e := (&sqlstore.Examiner{URL: url, Brief: true, Clock: sluice.SystemClock{}}).Examine(t.Context())
+	for _, f := range e.Findings {
+		if f.Check == check && strings.Contains(f.Remedy, want) {
+			return
+		}
+	}
+	t.Errorf("%s: no finding %s has the remedy %q: %+v", what, check, want, e.Findings)
 }

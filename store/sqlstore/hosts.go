@@ -71,8 +71,11 @@ func (h *hosts) Connect(ctx context.Context) (driver.Conn, error) {
 			break
 		}
 	}
-	return nil, fmt.Errorf("no server of %d takes writes: %w", len(h.all), errors.Join(errs...))
+	return nil, fmt.Errorf("no server of %d %w: %w", len(h.all), errNoneWrites, errors.Join(errs...))
 }
+
+// errNoneWrites is the error of several servers of which none can be worked on.
+var errNoneWrites = errors.New("takes writes")
 
 // comeBack connects to the first Galera node before another that is well again; nil: none
 // is, or they were looked at a moment ago.
