@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -271,11 +272,25 @@ func (d *examination) followers(ctx context.Context) {
 	case err != nil:
 		e.Unknown(err, doctor.CheckFollowers)
 	case status == http.StatusOK && strings.Contains(answer, `"warnings"`):
-		e.Warn(doctor.CheckFollowers, "see to what it names; mail of a route that does not work waits, or goes by others", "the program here is ready, and warns: %s", answer)
+		e.Warn(doctor.CheckFollowers, "see to what it names; mail of a route that does not work waits, or goes by others", "the program here is ready, and warns: %s", readinessOf(answer))
 	case status == http.StatusOK:
 		e.Fine(doctor.CheckFollowers, "the program here is ready, and its followers get on")
 	default:
-		e.Fail(doctor.CheckFollowers, "mend what it names; it tries again by itself", "the program here is not ready: %s", answer)
+		e.Fail(doctor.CheckFollowers, "mend what it names; it tries again by itself", "the program here is not ready: %s", readinessOf(answer))
 	}
 	d.report.Add(e)
+}
+
+// readinessOf is what an answer of /readyz names, as one line: what keeps the program from
+// its work or, where nothing does, its warnings.
+func readinessOf(answer string) string {
+	var is struct{ Reasons, Warnings []string }
+	if json.Unmarshal([]byte(answer), &is) != nil || len(is.Reasons)+len(is.Warnings) == 0 {
+		return answer // of another program
+	}
+	named := is.Reasons
+	if len(named) == 0 {
+		named = is.Warnings
+	}
+	return doctor.OneLine(errors.New(strings.Join(named, "; ")))
 }

@@ -166,12 +166,16 @@ func TestDoctorWhenAllIsWrong(t *testing.T) {
 // What the program says of itself is an error.
 func TestDoctorOfAProgramThatIsNotReady(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, `{"ready":false,"reasons":["follower table:q: gone"]}`, http.StatusServiceUnavailable)
+		http.Error(w, `{"ready":false,"reasons":["follower table:q: gone\n\tfor good","redis: away"],"warnings":["a route"]}`, http.StatusServiceUnavailable)
 	}))
 	defer server.Close()
 	code, found := diagnosed(t, t.TempDir(), "--listen", strings.TrimPrefix(server.URL, "http://"))
 	if code != exitFailed || found[doctor.CheckFollowers] != doctor.SeverityError {
 		t.Errorf("exit code %d, %s", code, found[doctor.CheckFollowers])
+	}
+	text := strings.Join(strings.Fields(sluiceRun(t, t.TempDir(), "doctor", "--listen", strings.TrimPrefix(server.URL, "http://")).stdout), " ")
+	if !strings.Contains(text, "is not ready: follower table:q: gone for good; redis: away -> mend") {
+		t.Errorf("its reasons are not told as one line:\n%s", text)
 	}
 }
 
