@@ -54,6 +54,10 @@ type Journey struct {
 	// A restore and PutStatus alone write it.
 	Hold string
 
+	// RestoredMillis is when a restore has paused it, while that is its Hold; else 0. What
+	// was accepted before lets people in: they may have been inside when the backup was made.
+	RestoredMillis int64
+
 	// SkipUntilMillis is when it was resumed last without the messages that were due by
 	// then; 0: never. PutStatus alone writes it.
 	SkipUntilMillis int64

@@ -55,6 +55,29 @@ func (p *postOffice) awaitSteps(id, state, step string) {
 	}
 }
 
+// Who entered after the last checkpoint of a backup is inside again behind its restore,
+// though the journey stands.
+func TestRestoreOfWhoHasJustEntered(t *testing.T) {
+	t.Parallel()
+	p := openPostOffice(t)
+	p.journeysOf("on", "later")
+	p.stop() // a planned stop writes where people are
+	p.start()
+	entered := func() bool {
+		return strings.Contains(mustRun(t, p.dir, "journey", "status", "later").stdout, fmt.Sprintf("  waiting %d  ", 2*few))
+	}
+	p.happens("on", "later")
+	await(t, "they are in the other journey too", entered)
+	file := filepath.Join(p.dir, "b.tar")
+	mustRun(t, p.dir, "backup", file)
+	p.stop()
+	mustRun(t, p.dir, "restore", "--replace", file)
+	p.start()
+	await(t, "they are in it again", entered)
+	mustRun(t, p.dir, "journey", "resume", "later", "--overdue", "send")
+	await(t, "they still are", entered)
+}
+
 // A database of last night, with today's Redis or without it: people are in journeys, and
 // have been mailed since. Nothing of journeys is sent until somebody says so, and doctor
 // and status tell that. A journey that is resumed goes on where it was, one that is

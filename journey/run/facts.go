@@ -110,7 +110,8 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 	if err != nil || !ok {
 		return err
 	}
-	v := in.current
+	v := in.entered(f)
+	closed := v == nil
 	switch {
 	case r.State == journey.StateInside || r.State == journey.StateWatching:
 		v = in.versions[r.Version]
@@ -136,7 +137,7 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 		return err
 	}
 	person = one[0]
-	c.out.Room, c.out.Closed = c.roomOf(ctx, in, 0), in.current == nil
+	c.out.Room, c.out.Closed = c.roomOf(ctx, in, 0), closed
 	c.second = uint32(f.Place.Position.Major / 1000)
 	defer func() { c.second = 0 }()
 	changed, err := c.walkOf(in, v).Fact(&person, f, c.part.clock.Now(), c.out)

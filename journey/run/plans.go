@@ -32,12 +32,13 @@ type plans struct {
 	templates  map[string]bool // of which steps name no version
 	unsendable []unsendable    // steps at which people stay
 
-	circle  bool  // a decision that lets people in may lead back to it
-	past    past  // versions that have ended
-	paused  bool  // nobody gets mail, and nobody whose time has come goes on
-	updated int64 // the millisecond of the last publish or change of status; a change of the draft counts too
-	skip    int64 // messages that were due up to this millisecond are left out; 0: none are
-	stopped bool  // all who are inside are taken out
+	circle   bool   // a decision that lets people in may lead back to it
+	past     past   // versions that have ended
+	paused   bool   // nobody gets mail, and nobody whose time has come goes on
+	restored uint64 // the millisecond of the restore that has paused it; 0: none has
+	updated  int64  // the millisecond of the last publish or change of status; a change of the draft counts too
+	skip     int64  // messages that were due up to this millisecond are left out; 0: none are
+	stopped  bool   // all who are inside are taken out
 }
 
 // version is one of them. Its place in records is its number without what is above 8
@@ -86,6 +87,22 @@ func (j *plans) wants(f *journey.Fact) bool {
 		}
 	}
 	return false
+}
+
+// entered is the version that a fact may let people in by; nil: none.
+//
+// Behind a restore the journey is paused, and people are where the last checkpoint in the
+// backup has them. Those who entered after it are in none: what let them in is told again in
+// the pause, and nothing tells of it a third time. How many a limit has let in by then is not
+// known in a pause, so nobody enters a limited journey.
+func (j *plans) entered(f *journey.Fact) *version {
+	if j.current != nil || !j.paused || f.Place.Position.Major > j.restored {
+		return j.current
+	}
+	if v := j.versions[uint8(j.newest)]; v != nil && !v.limited() {
+		return v
+	}
+	return nil
 }
 
 // Loader reads the versions of journeys that are in use, and compiles them.
@@ -208,7 +225,7 @@ const journeysAtOnce = 100
 func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.JourneyVersion) (*plans, error) {
 	one := &plans{number: j.Number, id: j.ID, newest: j.Version, versions: make(map[uint8]*version), lanes: make(map[string]string), templates: make(map[string]bool)}
 	one.skip, one.updated = j.SkipUntilMillis, j.UpdatedMillis
-	one.paused = j.Status == journey.StatusPaused
+	one.paused, one.restored = j.Status == journey.StatusPaused, uint64(max(0, j.RestoredMillis))
 	one.stopped = j.Status == journey.StatusStopped || j.Status == journey.StatusArchived
 	for i := range versions {
 		v, stays, err := l.version(ctx, &versions[i])

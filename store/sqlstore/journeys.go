@@ -69,7 +69,11 @@ func (s *Store) Journeys(ctx context.Context, after string, limit int) ([]store.
 }
 
 func (s *Store) scanJourney(scan scanner, j *store.Journey) error {
-	return scan(&j.Number, &j.ID, &j.Name, &j.Status, &j.Version, &j.Revision, &j.Draft, s.instant(&j.CreatedMillis), s.instant(&j.UpdatedMillis), &j.Hold, s.instant(&j.SkipUntilMillis))
+	err := scan(&j.Number, &j.ID, &j.Name, &j.Status, &j.Version, &j.Revision, &j.Draft, s.instant(&j.CreatedMillis), s.instant(&j.UpdatedMillis), &j.Hold, s.instant(&j.RestoredMillis), s.instant(&j.SkipUntilMillis))
+	if j.Hold != restoredHold {
+		j.RestoredMillis = 0
+	}
+	return err
 }
 
 // PutJourney implements store.JourneyStore.

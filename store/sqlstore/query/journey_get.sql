@@ -1,1 +1,1 @@
-SELECT number, id, name, status, version, revision, draft, created, updated, COALESCE((SELECT reason FROM journey_holds WHERE journey = journeys.number), ''), (SELECT until FROM journey_skips WHERE journey = journeys.number) FROM journeys WHERE id = ?
+SELECT number, id, name, status, version, revision, draft, created, updated, COALESCE((SELECT reason FROM journey_holds WHERE journey = journeys.number), ''), (SELECT since FROM journey_holds WHERE journey = journeys.number), (SELECT until FROM journey_skips WHERE journey = journeys.number) FROM journeys WHERE id = ?
