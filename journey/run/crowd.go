@@ -65,8 +65,8 @@ const (
 // has left its lane stays in the log until it is stored, so that is bounded as well.
 //
 // The invariant. What journeys have in a lane, and in the log for it, is at most
-// pendingMails, mailsAtOnce, a group of people, and sharesMails; in its sublanes as much,
-// and journey.CrowdedApartMails for those of domains and routes, and for each tag, and
+// pendingMails, mailsAtOnce, a group of people, and sharesMails. In its sublanes it is as
+// much, journey.CrowdedApartMails for those of domains and routes and for each tag, and
 // sharesMails for all tags. In the log, sent or not, the store has at most unstoredMails, and
 // the same beside it, before it. A session begins with new shares, and knows nothing of mails
 // that its predecessor has in the log.
