@@ -78,6 +78,19 @@ func TestRestoreOfWhoHasJustEntered(t *testing.T) {
 	await(t, "they still are", entered)
 }
 
+// So are the first who ever entered, whose partitions have a checkpoint of before.
+func TestRestoreOfTheFirstWhoEntered(t *testing.T) {
+	t.Parallel()
+	p := openPostOffice(t)
+	p.journeysOf("on")
+	file := filepath.Join(p.dir, "b.tar")
+	mustRun(t, p.dir, "backup", file)
+	p.stop()
+	mustRun(t, p.dir, "restore", "--replace", file)
+	p.start()
+	p.awaitSteps("on", "inside", "asked")
+}
+
 // A database of last night, with today's Redis or without it: people are in journeys, and
 // have been mailed since. Nothing of journeys is sent until somebody says so, and doctor
 // and status tell that. A journey that is resumed goes on where it was, one that is

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -286,6 +287,12 @@ func OpenArchive(path string, progress func(read, size int64)) (*Archive, error)
 		return nil, errors.Join(fmt.Errorf("read backup %s: %w", path, err), file.Close())
 	}
 	return a, nil
+}
+
+// hasCheckpoints reports whether the backup says where people are in journeys. Those of
+// earlier versions do not.
+func (a *Archive) hasCheckpoints() bool {
+	return slices.ContainsFunc(a.Tables, func(t ManifestTable) bool { return t.Name == "journey_checkpoints" && t.Rows > 0 })
 }
 
 // Close ends reading.

@@ -222,6 +222,9 @@ func (r *Restore) join(ctx context.Context, owners []uint64, done *Restored) (to
 	if err != nil {
 		return to, err
 	}
+	if r.Archive.hasCheckpoints() {
+		now = 0 // facts behind a checkpoint are told again, also where it is of before anybody came
+	}
 	for _, p := range flow.Partitions(r.Archive.Partitions) {
 		log := flow.NewLog(r.Redis, p)
 		if err := errors.Join(log.Lanes().CompareAgain(ctx), log.ClearJourneys(ctx, now)); err != nil {
