@@ -110,6 +110,13 @@ func cutOff(way *proxy.Proxy) {
 	way.Resume()
 }
 
+// seesMarked waits until Redis has the mark of a message's only send.
+func (o *office) seesMarked(to, id string) {
+	o.b.Helper()
+	lanes := o.lanes[mail.SendPartition(to, testPartitions)]
+	o.b.eventually("it is marked", func() bool { return must(lanes.Marks(o.b.Context(), []string{id + ".0"}))[0] != "" })
+}
+
 // TestALostMarkCounts: a process is cut off while Redis marks mail for it, and taken for dead.
 // It has attempted nothing. When it is back, marketing mail is in doubt no more, and is sent;
 // transactional mail is attempted once more anyway.
@@ -128,8 +135,9 @@ func TestALostMarkCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first.submit(draft("ann@example.com", mail.PriorityNormal, class))
+		id := first.submit(draft("ann@example.com", mail.PriorityNormal, class))[0]
 		<-lost.Fired()
+		second.seesMarked("ann@example.com", id)
 		cutOff(way)
 		second.run()
 		b.eventually("what was marked is in doubt", func() bool { return second.totals() == "sent 1, in_doubt 1" })
@@ -192,6 +200,7 @@ func TestALateWordLeavesLaterDoubts(t *testing.T) {
 	}
 	id := first.submit(draft("ann@example.com", mail.PriorityNormal, mail.ClassMarketing))[0]
 	<-lost.Fired()
+	second.seesMarked("ann@example.com", id)
 	cutOff(way)
 	second.run()
 	b.eventually("what was marked is in doubt", func() bool { return second.totals() == "sent 1, in_doubt 1" })
