@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -62,7 +63,7 @@ func (d *demo) show(ctx context.Context, s api.Stats, now time.Time) {
 	}
 	seen = d.view.last
 	events := d.eventsLine(s, d.view.rate.at(d.stored(s), now))
-	if err != nil && !d.view.looked.IsZero() {
+	if err != nil && !errors.Is(err, context.Canceled) && !d.view.looked.IsZero() {
 		events += fmt.Sprintf("  journeys as %.0f s ago: %v", now.Sub(d.view.looked).Seconds(), err)
 	}
 	if !d.view.terminal {

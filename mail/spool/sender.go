@@ -30,7 +30,8 @@ import (
 // of this process is in exactly one of three places. It is on its way (flying),
 // or with a recorder, or in Redis alone if nobody knows whether marking has
 // succeeded. This process then finds such a mark as its own when it reads the
-// lanes again, and puts the send back as before. A result is recorded even if
+// lanes again, and puts the send back as before, unless Redis has become another
+// one since: then it may have forgotten an attempt. A result is recorded even if
 // the lease has been lost meanwhile: the mark is the right to do so. What waits
 // in memory is at most laneSends and a read for each lane, what flies the
 // windows of the workers.

@@ -101,16 +101,22 @@ func behind(t *testing.T, replica *sql.DB) bool {
 	return false
 }
 
-func TestExamineHostsPostgres(t *testing.T) {
-	t.Parallel()
+// postgresPair starts a primary and its standby, and returns a URL that names both.
+func postgresPair(t *testing.T) (primary, standby *servers.Postgres, url string) {
+	t.Helper()
 	primary, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{Dir: filepath.Join(t.TempDir(), "primary"), Extra: []string{"-c", "fsync=off"}})
 	must(t, err)
 	t.Cleanup(func() { _ = primary.Kill() })
 	must(t, primary.CreateDatabase(t.Context(), "app"))
-	standby, err := servers.StartStandby(t.Context(), servers.PostgresOptions{Dir: filepath.Join(t.TempDir(), "standby"), Extra: []string{"-c", "fsync=off"}}, primary, primary.Addr())
+	standby, err = servers.StartStandby(t.Context(), servers.PostgresOptions{Dir: filepath.Join(t.TempDir(), "standby"), Extra: []string{"-c", "fsync=off"}}, primary, primary.Addr())
 	must(t, err)
 	t.Cleanup(func() { _ = standby.Kill() })
-	url := strings.Replace(primary.URL("app"), "/app", ","+standby.Addr()+"/app", 1)
+	return primary, standby, strings.Replace(primary.URL("app"), "/app", ","+standby.Addr()+"/app", 1)
+}
+
+func TestExamineHostsPostgres(t *testing.T) {
+	t.Parallel()
+	primary, standby, url := postgresPair(t)
 	wantHosts(t, "one host", primary.URL("app"), "")
 	wantHosts(t, "a standby that follows", url, doctor.SeverityOK)
 	wantHosts(t, "a name that is wrong", strings.Replace(url, "@", "@127.0.0.1:1,", 1), doctor.SeverityWarning)
@@ -125,15 +131,8 @@ func TestExamineHostsPostgres(t *testing.T) {
 // no reason, for sslmode=prefer does without.
 func TestExamineHostsWithoutPrimary(t *testing.T) {
 	t.Parallel()
-	primary, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{Dir: filepath.Join(t.TempDir(), "primary"), Extra: []string{"-c", "fsync=off"}})
-	must(t, err)
-	t.Cleanup(func() { _ = primary.Kill() })
-	must(t, primary.CreateDatabase(t.Context(), "app"))
-	standby, err := servers.StartStandby(t.Context(), servers.PostgresOptions{Dir: filepath.Join(t.TempDir(), "standby"), Extra: []string{"-c", "fsync=off"}}, primary, primary.Addr())
-	must(t, err)
-	t.Cleanup(func() { _ = standby.Kill() })
+	primary, _, url := postgresPair(t)
 	must(t, primary.Kill())
-	url := strings.Replace(primary.URL("app"), "/app", ","+standby.Addr()+"/app", 1)
 	for _, mode := range []string{"disable", "prefer"} {
 		wantRemedy(t, mode, strings.Replace(url, "sslmode=disable", "sslmode="+mode, 1), doctor.CheckDatabaseReachable, "promote a replica")
 	}
