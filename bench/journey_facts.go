@@ -13,6 +13,7 @@ import (
 	"sluice/ingest"
 	moving "sluice/journey/run"
 	"sluice/store"
+	"sluice/store/sqlstore"
 	"sluice/user"
 )
 
@@ -167,9 +168,9 @@ const (
 // storing runs the store, and what moves people if facts are read, until stop is called.
 func (b *factsBench) storing(ctx, leasing context.Context, what string) (stored *ingest.Stats, journeys *moving.Follower, stop func(), err error) {
 	stored = &ingest.Stats{}
-	writers, err := b.writers(ctx, stored, what)
+	writers, closed, err := b.writers(ctx, stored, what)
 	if err != nil {
-		return nil, nil, func() {}, err
+		return nil, nil, func() { _ = closed() }, err
 	}
 	running, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -182,29 +183,41 @@ func (b *factsBench) storing(ctx, leasing context.Context, what string) (stored 
 	for _, f := range writers {
 		all.Go(func() { f.Run(running, leasing) })
 	}
-	return stored, journeys, func() { cancel(); all.Wait() }, err
+	return stored, journeys, func() { cancel(); all.Wait(); _ = closed() }, err
 }
 
-// writers are as many followers of the store as the program has: one, or those that take
-// turns at a file.
-func (b *factsBench) writers(ctx context.Context, stored *ingest.Stats, what string) (all []*ingest.StoreFollower, err error) {
-	many := 1
-	if b.store.TakesTurns() {
-		if many, err = b.store.Writers(ctx, 0); err != nil {
-			return nil, err
+// writers are as many followers of the store as the program has, each with a store of its
+// own, unless they take turns at a file.
+func (b *factsBench) writers(ctx context.Context, stored *ingest.Stats, what string) (all []*ingest.StoreFollower, closed func() error, err error) {
+	var own []*sqlstore.Store
+	closed = func() (err error) {
+		for _, s := range own {
+			err = errors.Join(err, s.Close())
 		}
+		return err
+	}
+	many, err := b.store.Writers(ctx, 0)
+	if err != nil {
+		return nil, closed, err
 	}
 	for i := range many {
-		f := &ingest.StoreFollower{Logs: b.logs, Leases: b.leases, Writer: i, Writers: many, TakeTurns: b.store.TakesTurns(), Store: b.store, Users: b.store, Clock: sluice.SystemClock{}, Log: slog.New(slog.DiscardHandler), Stats: stored, MarginBytes: 64 << 20}
+		s := b.store
+		if i > 0 && !s.TakesTurns() {
+			if s, err = sqlstore.Open(ctx, b.db.url(), sqlstore.Options{Writer: true}); err != nil {
+				return nil, closed, err
+			}
+			own = append(own, s)
+		}
+		f := &ingest.StoreFollower{Logs: b.logs, Leases: b.leases, Writer: i, Writers: many, TakeTurns: s.TakesTurns(), Store: s, Users: s, Clock: sluice.SystemClock{}, Log: slog.New(slog.DiscardHandler), Stats: stored, MarginBytes: 64 << 20}
 		if what != factsNone {
-			f.Journeys = b.store
+			f.Journeys = s
 		}
 		if what == factsAll {
 			f.FactsUpTo = b.readUpTo
 		}
 		all = append(all, f)
 	}
-	return all, nil
+	return all, closed, nil
 }
 
 // readUpTo says up to where facts may go.

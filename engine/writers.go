@@ -18,7 +18,7 @@ func (e *core) openWriters(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if many > 1 && !e.store.TakesTurns() {
+	if many > sqlstore.NearWriters {
 		e.log.Info("logs are stored by several transactions at once: the database is far, or store_writers says so", "transactions", min(many, e.config.Partitions))
 	}
 	e.writers = []*sqlstore.Store{e.store}

@@ -23,8 +23,7 @@ const StoreRole = "store"
 
 // StoreFollower stores the logs of the partitions whose lease this process
 // holds, or of its share of them (Writer). It stores all of them in one transaction
-// at a time, with one bulk load and many cursors: a table of a database that is near
-// takes one loader faster than two.
+// at a time, with one bulk load and many cursors.
 type StoreFollower struct {
 	Logs   []*flow.Log // by partition
 	Leases *flow.Leases
@@ -328,12 +327,12 @@ func (s *StoreFollower) gather(pulled *offers, failed chan error, cursors map[in
 		}
 		switch {
 		case timer == nil && len(t.moved) > 0:
-			timer = time.NewTimer(flushWait)
+			timer = time.NewTimer(t.s.flushWait())
 			defer timer.Stop()
 			timeout = timer.C
 		case patient && !t.onlyCounts():
 			patient = false
-			timer.Reset(flushWait)
+			timer.Reset(t.s.flushWait())
 		}
 		select {
 		case <-pulled.some:
@@ -342,7 +341,7 @@ func (s *StoreFollower) gather(pulled *offers, failed chan error, cursors map[in
 				return t, nil
 			}
 			patient = true
-			timer.Reset(countsWait - flushWait)
+			timer.Reset(countsWait - t.s.flushWait())
 		case err := <-failed:
 			if len(t.moved) == 0 {
 				return nil, err

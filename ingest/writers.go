@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"sluice/flow"
 )
@@ -11,15 +12,16 @@ import (
 // Writers of the store.
 //
 // The idea. A transaction is some twenty statements one after the other, and each waits
-// for its round trip. With a database that is near they are nothing. With one that is
-// 10 ms away they are as long as the load itself, and the database idles meanwhile. So a
+// for its round trip. With a database that is 10 ms away they are as long as the load
+// itself, and the database idles meanwhile. And where events name people, their users are
+// read and changed before the load, and the database has little to do meanwhile. So a
 // process may store by several followers, each with partitions of its own (flow.Share),
 // a store of its own with its connection for transactions, and sessions, margins, gaps and
-// health of its own. While one waits, the others load.
+// health of its own. While one waits or computes, the others load. Users of a writer are
+// of its own partitions: none of them is about to change by another.
 //
-// SQLite has one writer, and two followers share one store (TakeTurns). Their
-// transactions follow one another. While one is written, the other resolves the users of
-// its next one, which are of its own partitions: so none of them is about to change.
+// SQLite has one writer, and its followers share one store (TakeTurns). Their
+// transactions follow one another.
 //
 // The invariants. To the database, and to the logs, a writer is what a process is. No
 // partition has two, and its cursor refuses a second one. Rows that several write have
@@ -27,8 +29,8 @@ import (
 // What is for another partition is forwarded. A writer that fails begins anew from its
 // cursors, and the others go on.
 //
-// What was tried and dropped stands in docs/decisions/70-writers.md and
-// 82-writers-of-sqlite.md.
+// What was tried and dropped stands in docs/decisions/70-writers.md, 82-writers-of-sqlite.md
+// and 83-two-writers.md.
 
 // flush is where a transaction of the writer is full, by the bound of one that is alone.
 // Those of several are smaller: together they hold in memory twice what one does at most,
@@ -38,6 +40,16 @@ func (s *StoreFollower) flush(alone int) int {
 		return alone / max(2, s.Writers/2)
 	}
 	return alone
+}
+
+// flushWait is how long the first row of a quiet time waits for company. Several writers wait
+// twice as long each. So two of them, which is usual, make as many transactions as one alone,
+// each with its sync of the disk.
+func (s *StoreFollower) flushWait() time.Duration {
+	if s.Writers > 1 {
+		return 2 * flushWait
+	}
+	return flushWait
 }
 
 // Name is what health, log and alerts call a writer of the store: the first as the role,

@@ -138,7 +138,7 @@ func TestExamineMariaDB(t *testing.T) {
 func TestExaminePostgres(t *testing.T) {
 	name := newPostgresDatabase(t)
 	db := bypass(t, "pgx", postgres.SocketURL(name))
-	x := sqlstore.Examiner{URL: postgres.SocketURL(name), Keeps: true, Tables: []store.TableSpec{{Table: "mine", Columns: []string{"id"}}}}
+	x := sqlstore.Examiner{URL: postgres.SocketURL(name), Keeps: true, Writers: 1, Tables: []store.TableSpec{{Table: "mine", Columns: []string{"id"}}}}
 	if got := examined(t, x)[doctor.CheckDatabaseSchema]; got != doctor.SeverityWarning {
 		t.Errorf("an empty database's schema is %q", got)
 	}

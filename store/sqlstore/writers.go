@@ -16,10 +16,10 @@ const (
 	// farWriters is how many transactions a process has under way with one that is far.
 	farWriters = 4
 
-	// fileWriters is how many followers store by a SQLite database, which has one writer:
-	// while one writes, the other reads and changes the users of its next transaction.
-	// More would wait for each other.
-	fileWriters = 2
+	// NearWriters is how many it has with one that is near, if there are processors for
+	// them: while one is written, the other reads and changes the users of its next one.
+	// SQLite writes one after the other, and more would wait for each other.
+	NearWriters = 2
 
 	// writerReadConns is how many connections a writer reads by, beside those of its
 	// process: it reads the users of its transaction, one statement after the other.
@@ -35,15 +35,14 @@ const (
 )
 
 // Writers returns how many transactions of the store a process is to have under way with
-// this database at once: as many as are configured, and if that is 0, more than one if
-// the database is far. It asks the database for that. SQLite writes one after the other,
-// and there it is more than one if there are processors for more.
+// this database at once. configured says it, unless it is 0: then it is two if there are
+// processors for them, and more if the database is far, which a server is asked for.
 func (s *Store) Writers(ctx context.Context, configured int) (int, error) {
 	if s.TakesTurns() {
 		if configured > 0 {
 			return configured, nil
 		}
-		return min(runtime.GOMAXPROCS(0), fileWriters), nil
+		return min(runtime.GOMAXPROCS(0), NearWriters), nil
 	}
 	conn, err := s.reads.Conn(ctx)
 	if err != nil {
@@ -69,7 +68,7 @@ func writers(ctx context.Context, conn *sql.Conn, configured int) (int, error) {
 		}
 	}
 	if shortest < farRoundTrip {
-		return 1, nil
+		return min(runtime.GOMAXPROCS(0), NearWriters), nil
 	}
 	return farWriters, nil
 }
