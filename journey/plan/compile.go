@@ -43,6 +43,7 @@ func Compile(d *Document, env Env) (*Plan, error) { return compile(d, env, newCo
 
 func compile(d *Document, env Env, found *collector) (*Plan, error) {
 	c := &compiler{collector: found, env: env, plan: &Plan{}}
+	_, c.published = env.(*published)
 	if err := c.copy(d); err != nil {
 		return nil, err
 	}
@@ -78,6 +79,8 @@ type compiler struct {
 	failed error // the first of env
 	plan   *Plan
 
+	published bool // it is a version, which an earlier program may have published
+
 	home       Zone
 	places     []string // of steps
 	numbers    map[string]int
@@ -101,6 +104,15 @@ func (c *compiler) copy(d *Document) error {
 		return fmt.Errorf("copy journey %.64q: %w", d.ID, err)
 	}
 	return nil
+}
+
+// wrongOfNew is wrong for what earlier programs took, and what does no harm but to those who
+// wrote it. Of a version it says nothing: by a check that came later, a program would not
+// load a journey that is live, and all inside would stand still after an upgrade.
+func (c *compiler) wrongOfNew(place, format string, args ...any) {
+	if !c.published {
+		c.wrong(place, format, args...)
+	}
 }
 
 // lacks reports what is missing at a place, unless something there is wrong already:

@@ -168,8 +168,12 @@ func (c *compiler) onAttribute(place, name string, t *Trigger) On {
 	c.path(join(place, "path"), t.Path)
 	c.scalar(join(place, "from"), t.From)
 	c.scalar(join(place, "to"), t.To)
-	if t.From != "" && t.From == t.To {
-		c.wrong(join(place, "to"), "want another value than from: this is no change")
+	switch to := join(place, "to"); {
+	case t.From == "" || t.To == "":
+	case t.From == t.To:
+		c.wrong(to, "want another value than from: this is no change")
+	case SameValue(string(t.From), string(t.To)):
+		c.wrongOfNew(to, "want another value than from: %s is %s, and this is no change", shown(string(t.To)), shown(string(t.From)))
 	}
 	return On{Kind: OnAttribute, Name: attribute, Path: t.Path, From: string(t.From), To: string(t.To)}
 }
@@ -193,6 +197,36 @@ func (c *compiler) scalar(place string, raw Raw) {
 	if v, err := jsonscan.Scan(string(raw)); err != nil || v.Kind == jsonscan.Object || v.Kind == jsonscan.Array {
 		c.wrong(place, "want a text, a number, a boolean or null, got %s", shown(string(raw)))
 	}
+}
+
+// SameValue reports whether two texts of JSON are the same value, as rules compare it: 5 is
+// 5.0, and "\u00e9" is "é". Objects and arrays are if their texts are.
+func SameValue(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, errX := jsonscan.Scan(a)
+	y, errY := jsonscan.Scan(b)
+	switch {
+	case errX != nil, errY != nil, x.Kind != y.Kind:
+	case x.Kind == jsonscan.String:
+		return x.Text() == y.Text()
+	case x.Kind == jsonscan.Number:
+		return sameNumber(a, b)
+	}
+	return false
+}
+
+// sameNumber compares whole numbers of 64 bits exactly, others as float64.
+func sameNumber(a, b string) bool {
+	m, errM := strconv.ParseInt(a, 10, 64)
+	n, errN := strconv.ParseInt(b, 10, 64)
+	if errM == nil && errN == nil {
+		return m == n
+	}
+	f, errF := strconv.ParseFloat(a, 64)
+	g, errG := strconv.ParseFloat(b, 64)
+	return errF == nil && errG == nil && f == g
 }
 
 func (c *compiler) becomes(place string, t *Trigger, words ...string) string {

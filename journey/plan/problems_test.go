@@ -55,6 +55,7 @@ func TestProblemsOfEntries(t *testing.T) {
 		{"entry: {when: {attribute: country}}", "entry.when.attribute", "say field"},
 		{"entry: {when: {field: plan}}", "entry.when.field", "others are an attribute"},
 		{"entry: {when: {attribute: plan, from: gold, to: gold}}", "entry.when.to", "this is no change"},
+		{"entry: {when: {attribute: plan, from: 5, to: 5.0}}", "entry.when.to", "5.0 is 5, and this is no change"},
 		{"entry: {when: {attribute: plan, from: [1]}}", "entry.when.from", "a text, a number"},
 		{"entry: {when: {group: g}}", "entry.when.becomes", "one of subscribed, unsubscribed"},
 		{"entry: {when: {group: g, becomes: opted_in}}", "entry.when.becomes", "one of subscribed, unsubscribed, got"},
@@ -317,4 +318,16 @@ func TestProblemsOfWhatWasWaitedFor(t *testing.T) {
 	checkProblem(t, filled("", "", "exit_when: {rule: {property: x, step: w, is: exists}}"), "exit_when.rule.property", "known behind that step alone")
 	checkProblem(t, filled("entry: {when: {event: e}, who: {property: x, step: w, is: exists}}", "", ""), "entry.who.property", "known behind that step alone")
 	checkProblem(t, filled("entry: {when: {event: e, where: {property: x, step: w, is: exists}}}", "", ""), "entry.when.where.property", "about properties of what happens, and nothing else")
+}
+
+// TestNewChecksLeaveVersionsAlone: a version that an earlier program has published is loaded,
+// though a document like that is refused now.
+func TestNewChecksLeaveVersionsAlone(t *testing.T) {
+	const text = `{"id":"a","entry":{"when":[{"attribute":"plan","from":5,"to":5.0}]},"steps":[{"id":"d","delay":{"for":"1h"}}]}`
+	if _, _, err := LoadJSON(text, world{}); err == nil {
+		t.Error("a change from 5 to 5.0 is taken; it never happens")
+	}
+	if _, _, err := LoadVersion(text, world{}); err != nil {
+		t.Errorf("a version that has it is refused: %v", err)
+	}
 }

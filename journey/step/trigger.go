@@ -3,7 +3,6 @@ package step
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"sluice/journey"
@@ -97,37 +96,7 @@ func changes(on *plan.On, body string) bool {
 			pair[i] = "null"
 		}
 	}
-	return !sameValue(pair[0], pair[1]) && (on.From == "" || sameValue(on.From, pair[0])) && (on.To == "" || sameValue(on.To, pair[1]))
-}
-
-// sameValue reports whether two texts of JSON are the same value, as rules compare it: 5 is
-// 5.0, and "\u00e9" is "é". Objects and arrays are if their texts are.
-func sameValue(a, b string) bool {
-	if a == b {
-		return true
-	}
-	x, errX := jsonscan.Scan(a)
-	y, errY := jsonscan.Scan(b)
-	switch {
-	case errX != nil, errY != nil, x.Kind != y.Kind:
-	case x.Kind == jsonscan.String:
-		return x.Text() == y.Text()
-	case x.Kind == jsonscan.Number:
-		return sameNumber(a, b)
-	}
-	return false
-}
-
-// sameNumber compares whole numbers of 64 bits exactly, others as float64.
-func sameNumber(a, b string) bool {
-	m, errM := strconv.ParseInt(a, 10, 64)
-	n, errN := strconv.ParseInt(b, 10, 64)
-	if errM == nil && errN == nil {
-		return m == n
-	}
-	f, errF := strconv.ParseFloat(a, 64)
-	g, errG := strconv.ParseFloat(b, 64)
-	return errF == nil && errG == nil && f == g
+	return !plan.SameValue(pair[0], pair[1]) && (on.From == "" || plan.SameValue(on.From, pair[0])) && (on.To == "" || plan.SameValue(on.To, pair[1]))
 }
 
 // Fact tells one person of a fact. The record must be of this version, or zero. Facts

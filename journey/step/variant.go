@@ -1,7 +1,8 @@
 package step
 
 import (
-	"cmp"
+	"iter"
+	"math/bits"
 	"slices"
 
 	"sluice/journey/plan"
@@ -11,40 +12,79 @@ import (
 type variant struct {
 	branch int // -1: none
 	name   string
-	rank   int // of the step: where it is in the order
 }
 
 // findVariants finds for each message step the paths of random steps that people may have
 // taken last when they come there, the latest first. Mostly it is one, whatever way they
 // came, and nothing has to be read.
+//
+// A step has a bit for each path, in the order in which they are looked for: thousands of
+// paths may lead to hundreds of steps.
 func (j *Journey) findVariants() {
-	none := variant{branch: -1, rank: -1}
-	last := make([]map[variant]bool, len(j.p.Steps))
+	all, first := j.randomPaths()
+	last := make([]bitset, len(j.p.Steps))
 	for i := range last {
-		last[i] = make(map[variant]bool)
+		last[i] = newBitset(len(all))
 	}
-	last[0][none] = true
+	last[0].add(len(all) - 1)
 	j.variants = make([][]variant, len(j.p.Steps))
-	for rank, at := range j.order {
+	for _, at := range j.order {
 		s := &j.p.Steps[at]
 		for _, next := range nexts(s) {
-			if next == plan.Out || s.Kind == plan.StepRandom {
-				continue
-			}
-			for v := range last[at] {
-				last[next][v] = true
+			if next != plan.Out && s.Kind != plan.StepRandom {
+				last[next].addAll(last[at])
 			}
 		}
 		for i := range s.Paths {
 			if to := s.Paths[i].Next; s.Kind == plan.StepRandom && to != plan.Out {
-				last[to][variant{s.Paths[i].Branch, s.Paths[i].Name, rank}] = true
+				last[to].add(first[at] + i)
 			}
 		}
 		if s.Kind == plan.StepMessage {
-			for v := range last[at] {
-				j.variants[at] = append(j.variants[at], v)
+			for i := range last[at].each() {
+				j.variants[at] = append(j.variants[at], all[i])
 			}
-			slices.SortFunc(j.variants[at], func(a, b variant) int { return cmp.Or(b.rank-a.rank, a.branch-b.branch) })
+		}
+	}
+}
+
+// randomPaths are the paths of all random steps, those of later steps first, and at the end
+// that of people who took none. first says where those of a step begin.
+func (j *Journey) randomPaths() (all []variant, first map[int]int) {
+	first = make(map[int]int)
+	for _, at := range slices.Backward(j.order) {
+		if s := &j.p.Steps[at]; s.Kind == plan.StepRandom {
+			first[at] = len(all)
+			for i := range s.Paths {
+				all = append(all, variant{s.Paths[i].Branch, s.Paths[i].Name})
+			}
+		}
+	}
+	return append(all, variant{branch: -1}), first
+}
+
+// bitset has numbers below what it was made for.
+type bitset []uint64
+
+func newBitset(n int) bitset { return make(bitset, (n+63)/64) }
+
+func (b bitset) add(n int) { b[n/64] |= 1 << (n % 64) }
+
+func (b bitset) addAll(other bitset) {
+	for i := range other {
+		b[i] |= other[i]
+	}
+}
+
+// each goes through the numbers, the lowest first.
+func (b bitset) each() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i, word := range b {
+			for ; word != 0; word &= word - 1 {
+				if !yield(i*64 + bits.TrailingZeros64(word)) {
+					return
+				}
+			}
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sluice/ingest"
 	"sluice/mail"
 	"sluice/mail/spool"
+	"sluice/test/servers"
 	"sluice/test/spooltest"
 )
 
@@ -58,56 +59,117 @@ func TestWhatLeftBeforeAMoveHasARow(t *testing.T) {
 	o.w.wantOnce(t)
 }
 
+// lostWord is a mail of which the replica has the mark, and what became of it is lost with the
+// master. The replica has taken over.
+type lostWord struct {
+	b       *bed
+	w       *wire
+	v       *valve
+	replica *servers.Redis
+	sender  *office // has attempted it
+}
+
+// only is a process of one role.
+func (x *lostWord) only(role string) *office {
+	o := x.b.open(x.v, nil)
+	o.leases = flow.NewLeases(o.redis, o.store, slog.New(slog.DiscardHandler))
+	o.leases.Beat, o.leases.Timeout = 100*time.Millisecond, 500*time.Millisecond
+	o.leases.AddPartitions(role, o.redis, flow.Partitions(testPartitions))
+	o.stored.Leases, o.sender.Leases, o.sender.Process = o.leases, o.leases, o.leases.ID()
+	return o
+}
+
+// newLostWord has a mail marked, attempted and recorded, and stored if it is to be. With
+// another process, that one has marked it, and lives; the sender has stopped.
+func newLostWord(t *testing.T, stored, another bool) *lostWord {
+	t.Helper()
+	master, replica, way := replicated(t)
+	b := newBedOn(t, "redis://"+way.Addr())
+	answered := make(chan struct{})
+	w := newWire(func(*mail.Envelope, int) mail.Result {
+		<-answered
+		return mail.Result{Kind: mail.ResultSent, Code: 250}
+	})
+	x := &lostWord{b: b, w: w, v: &valve{OneRoute: spooltest.OneRoute{Transport: w}}, replica: replica}
+	intake := x.only(ingest.StoreRole)
+	intake.run()
+	id := intake.inTheLedger(0, 1, mail.ClassMarketing)[0] + ".0"
+	if !stored {
+		intake.stop()
+	}
+	x.sender = x.only(spool.Role)
+	if another {
+		lives := x.only("another")
+		lives.run()
+		x.sender.sender.Process = lives.leases.ID()
+	}
+	x.v.open.Store(true)
+	x.sender.run()
+	b.eventually("it is on the wire", func() bool { return len(w.came()) == 1 })
+	lanes := flow.NewLog(must(flow.Dial(t.Context(), replica.URL())), flow.Partitions(testPartitions)[mail.SendPartition("u0@example.com", testPartitions)]).Lanes()
+	b.eventually("the replica has the mark", func() bool { return must(lanes.Marks(t.Context(), []string{id}))[0] != "" })
+	other := must(rueidis.NewClient(plainOption(replica.URL())))
+	defer other.Close()
+	b.must(other.Do(t.Context(), other.B().Arbitrary("REPLICAOF", "NO", "ONE").Build()).Error()) // it hears nothing more
+	close(answered)
+	b.eventually("it is recorded", func() bool { return x.sender.waiting() == 0 && (!stored || x.sender.totals() == "sent 1") })
+	if another {
+		x.sender.stop()
+	}
+	way.Redirect("tcp", replica.Addr())
+	b.must(master.Kill())
+	way.Cut()
+	return x
+}
+
+// wantSettled checks that the mail was sent once, and that it is in doubt, unless the ledger
+// has it.
+func (x *lostWord) wantSettled(o *office, stored bool) {
+	x.b.Helper()
+	x.b.eventually("it is settled", func() bool {
+		return o.waitingOn(x.replica.URL()) == 0 && !strings.Contains(o.totals(), "waiting")
+	})
+	x.w.wantOnce(x.b.T)
+	want := map[bool]string{false: "in_doubt 1", true: "sent 1"}[stored]
+	if got := o.totals(); got != want {
+		x.b.Errorf("stored is %v: the ledger has %s, want %s", stored, got, want)
+	}
+}
+
 // TestWhatWasRecordedBeforeAMoveIsInDoubt: the replica has the mark of a mail, and what became
 // of it is lost with the master, and was not stored. The process lives, and has forgotten it:
 // it does not attempt it again. What was stored is not in doubt.
 func TestWhatWasRecordedBeforeAMoveIsInDoubt(t *testing.T) {
 	for _, stored := range []bool{false, true} {
-		master, replica, way := replicated(t)
-		b := newBedOn(t, "redis://"+way.Addr())
-		answered := make(chan struct{})
-		w := newWire(func(*mail.Envelope, int) mail.Result {
-			<-answered
-			return mail.Result{Kind: mail.ResultSent, Code: 250}
-		})
-		v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
-		only := func(role string) *office {
-			o := b.open(v, nil)
-			o.leases = flow.NewLeases(o.redis, o.store, slog.New(slog.DiscardHandler))
-			o.leases.Beat, o.leases.Timeout = 100*time.Millisecond, 500*time.Millisecond
-			o.leases.AddPartitions(role, o.redis, flow.Partitions(testPartitions))
-			o.stored.Leases, o.sender.Leases, o.sender.Process = o.leases, o.leases, o.leases.ID()
-			return o
-		}
-		intake := only(ingest.StoreRole)
-		intake.run()
-		id := intake.inTheLedger(0, 1, mail.ClassMarketing)[0] + ".0"
+		x := newLostWord(t, stored, false)
 		if !stored {
-			intake.stop()
+			x.only(ingest.StoreRole).run()
 		}
-		o := only(spool.Role)
-		v.open.Store(true)
+		x.wantSettled(x.sender, stored)
+	}
+}
+
+// TestWhatAnotherHasMarkedBeforeAMoveIsInDoubt is that of a mail whose partition another process
+// has by then. It waits for what the one that has marked it says, but not for as long as that
+// one lives.
+func TestWhatAnotherHasMarkedBeforeAMoveIsInDoubt(t *testing.T) {
+	for _, stored := range []bool{false, true} {
+		x := newLostWord(t, stored, true)
+		if !stored {
+			x.only(ingest.StoreRole).run()
+		}
+		o, clock := x.only(spool.Role), &shifted{}
+		o.sender.Clock = clock
 		o.run()
-		b.eventually("it is on the wire", func() bool { return len(w.came()) == 1 })
-		lanes := flow.NewLog(must(flow.Dial(t.Context(), replica.URL())), flow.Partitions(testPartitions)[mail.SendPartition("u0@example.com", testPartitions)]).Lanes()
-		b.eventually("the replica has the mark", func() bool { return must(lanes.Marks(t.Context(), []string{id}))[0] != "" })
-		other := must(rueidis.NewClient(plainOption(replica.URL())))
-		defer other.Close()
-		b.must(other.Do(t.Context(), other.B().Arbitrary("REPLICAOF", "NO", "ONE").Build()).Error()) // it hears nothing more
-		close(answered)
-		b.eventually("it is recorded", func() bool { return o.waiting() == 0 && (!stored || o.totals() == "sent 1") })
-		way.Redirect("tcp", replica.Addr())
-		b.must(master.Kill())
-		way.Cut()
-		if !stored {
-			only(ingest.StoreRole).run()
+		x.b.eventually("lanes and ledger are compared", func() bool {
+			_, all := o.foundOn(x.replica.URL())
+			return all
+		})
+		if !stored && o.waitingOn(x.replica.URL()) != 1 {
+			t.Error("it was decided on at once; want it to be left to the process that has marked it")
 		}
-		want := map[bool]string{false: "in_doubt 1", true: "sent 1"}[stored]
-		b.eventually("it is settled", func() bool { return o.waitingOn(replica.URL()) == 0 && !strings.Contains(o.totals(), "waiting") })
-		w.wantOnce(t)
-		if got := o.totals(); got != want {
-			t.Errorf("stored is %v: the ledger has %s, want %s", stored, got, want)
-		}
+		clock.by.Store(int64(spool.AfterMove + time.Second))
+		x.wantSettled(o, stored)
 	}
 }
 

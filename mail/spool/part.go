@@ -372,7 +372,8 @@ func enteredAt(entry string) time.Time {
 // lease: one whose process has died is in doubt. One that this process has
 // marked itself, in an earlier lease, and that is not on its way was never
 // handed to anybody. But if Redis has become another one since (settleMoved),
-// nobody knows.
+// nobody knows. Another process that lives has AfterMove to tell what came of its
+// attempt; after that it has told it to the Redis that is lost.
 func (p *part) settleOrphans(ctx context.Context) error {
 	s, now := p.s, p.s.Clock.Now()
 	p.mu.Lock()
@@ -402,6 +403,8 @@ func (p *part) settleOrphans(ctx context.Context) error {
 			s.hand(ctx, finished{item: it, waits: true})
 		case s.Leases.Dead(e.process):
 			s.doubt(ctx, it, e, died, now)
+		case e.millis < p.start.Moved.UnixMilli() && now.After(p.lookUntil):
+			moved = append(moved, it)
 		default:
 			kept = append(kept, it)
 		}
@@ -413,8 +416,8 @@ func (p *part) settleOrphans(ctx context.Context) error {
 	return nil
 }
 
-// settleMoved decides on sends that this process has marked before Redis became another one,
-// and that are not on their way. It may have attempted them, and recorded that where it is
+// settleMoved decides on sends that a process that lives has marked before Redis became another
+// one, and that are not on their way. It may have attempted them, and recorded that where it is
 // lost. What has ended in the ledger leaves its lane; what has not is in doubt. Those of which
 // the ledger does not say so now are kept.
 func (p *part) settleMoved(ctx context.Context, items []*item, now time.Time) (kept []*item) {
