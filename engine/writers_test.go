@@ -33,16 +33,19 @@ func postForty(t *testing.T, e *engine.Engine) (count int64) {
 	return 40
 }
 
-// TestWritersByDistance: a database that is far is written by several transactions at
-// once, unless the configuration says how many. All that comes is stored once.
+// TestWritersByDistance: a database is written by two transactions at once, one that is far by
+// four, unless the configuration says how many. All that comes is stored once.
 func TestWritersByDistance(t *testing.T) {
+	before := runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 	for _, test := range []struct {
 		name    string
 		writers int
 		delay   time.Duration // of each way
 		want    string
 	}{
-		{"near", 0, 0, "store"},
+		{"near", 0, 0, "store, store 2"},
+		{"near and told", 1, 0, "store"},
 		{"far", 0, 5 * time.Millisecond, "store, store 2, store 3, store 4"},
 		{"told", 2, 5 * time.Millisecond, "store, store 2"},
 		{"more than partitions", 16, 0, "store, store 2, store 3, store 4, store 5, store 6, store 7, store 8"},
