@@ -157,12 +157,14 @@ func (c *RedisCluster) replicate(ctx context.Context, masters int) error {
 	return c.AwaitReplicas(ctx)
 }
 
-// AwaitReplicas returns when every node that is a replica follows its master.
+// AwaitReplicas returns when every node that is a replica follows its master, and its master
+// knows that it does: that is a moment later.
 func (c *RedisCluster) AwaitReplicas(ctx context.Context) error {
 	return awaitEach(ctx, c.Nodes, func(node *Redis) bool {
 		info, err := say(node, "INFO replication")
 		text := strings.Join(info, "\n")
-		return err == nil && (strings.Contains(text, "role:master") || strings.Contains(text, "master_link_status:up"))
+		known := strings.Count(text, ",state=") == strings.Count(text, ",state=online")
+		return err == nil && (strings.Contains(text, "role:master") && known || strings.Contains(text, "master_link_status:up"))
 	})
 }
 
