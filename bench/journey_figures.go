@@ -74,7 +74,7 @@ var journeyFigures = []journeyFigure{
 	{"checkpoint_s", true, 5, slowly, ofRow("checkpoint")},
 	{"checkpoint_wave", true, 1.15, same, over("saved_wave", "unsaved_wave")},
 	{"wakes_per_s", false, 0.99 * wakesASecond, linear, ofRow("wakes")}, // they come by chance
-	{"wakes_late_s", true, 2, same, ofRow("wakes_end")},
+	{"wakes_growth_s", true, 1, same, ofRow("wakes_growth")},            // it can go on for ever
 	{"few_wakes_p99_s", true, 0.5, same, ofRow("few_wakes_p99")},
 	{"facts_per_s", false, 0.98 * factsRate, same, ofRow("facts_rate")},
 	{"facts_lag_s", true, 2, same, func(v journeyValues) float64 { return max(v.row("facts_stored_lag"), v.row("facts_told_lag")) }},
