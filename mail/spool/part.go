@@ -391,19 +391,20 @@ func (p *part) settleOrphans(ctx context.Context) error {
 	var kept, moved []*item
 	for _, it := range left {
 		e, err := parseEvidence(it.mark)
+		before := e.millis < p.start.Moved.UnixMilli() && it.broken == nil // Redis became another one
 		switch {
 		case err != nil:
 			s.Log.Error("a send is marked without evidence; it counts as in doubt", "send", it.id(), "partition", p.number, "error", err)
 			s.doubt(ctx, it, e, died, now)
 		case s.isFlying(it):
 			kept = append(kept, it)
-		case e.process == s.Process && e.millis < p.start.Moved.UnixMilli() && it.broken == nil:
+		case e.process == s.Process && before:
 			moved = append(moved, it)
 		case e.process == s.Process:
 			s.hand(ctx, finished{item: it, waits: true})
 		case s.Leases.Dead(e.process):
 			s.doubt(ctx, it, e, died, now)
-		case e.millis < p.start.Moved.UnixMilli() && now.After(p.lookUntil):
+		case before && now.After(p.lookUntil):
 			moved = append(moved, it)
 		default:
 			kept = append(kept, it)
