@@ -171,7 +171,7 @@ func do(t *testing.T, method, url string) (int, http.Header, string) {
 }
 
 func TestAnswers(t *testing.T) {
-	p := &program{ready: errors.Join(errors.New("redis: ping: refused"), errors.Join(errors.New("database: gone")))}
+	p := &program{ready: errors.Join(errors.New("redis: ping: refused"), errors.Join(errors.New("database: gone"), errors.New("redis: ping: refused")))}
 	_, url := start(t, p)
 	tests := []struct {
 		method, path string

@@ -1,11 +1,14 @@
 package api
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -248,13 +251,24 @@ func (s *Server) metrics() http.HandlerFunc {
 		select {
 		case scrapes <- struct{}{}:
 			defer func() { <-scrapes }()
-			promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-				ErrorLog: slog.NewLogLogger(s.log.With("id", idOf(w)).Handler(), slog.LevelWarn),
-			}).ServeHTTP(w, r)
+			promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorLog: scrapeLog{s.log.With("id", idOf(w))}}).ServeHTTP(w, r)
 		default:
 			s.writeError(w, r, refusal(sluice.CodeUnavailable, "%d scrapes are answered already, try again later", maxParallelScrapes))
 		}
 	}
+}
+
+// scrapeLog logs what is wrong with a scrape, but for a caller who has read enough.
+type scrapeLog struct{ log *slog.Logger }
+
+// Println implements promhttp.Logger.
+func (l scrapeLog) Println(said ...any) {
+	for _, part := range said {
+		if err, ok := part.(error); ok && (errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)) {
+			return
+		}
+	}
+	l.log.Warn(strings.TrimSuffix(fmt.Sprintln(said...), "\n"))
 }
 
 // newRegistry returns a registry of this server's own, so that two programs in

@@ -1,9 +1,13 @@
 package api
 
 import (
+	"errors"
+	"log/slog"
+	"net"
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,5 +66,20 @@ func TestDocumentHasEveryMetric(t *testing.T) {
 	}
 	for name := range rows {
 		t.Errorf("docs/metrics.md has %s, which is no metric", name)
+	}
+}
+
+// A caller of /metrics who has read enough and hangs up is no fault; anything else is told.
+func TestWhoReadsEnoughOfTheMetricsIsNoFault(t *testing.T) {
+	var said strings.Builder
+	log := scrapeLog{slog.New(slog.NewTextHandler(&said, nil))}
+	for _, err := range []error{syscall.EPIPE, &net.OpError{Op: "write", Err: os.NewSyscallError("write", syscall.ECONNRESET)}} {
+		log.Println("error encoding and sending metric family:", err)
+	}
+	if said.Len() > 0 {
+		t.Errorf("said: %s", &said)
+	}
+	if log.Println("error gathering metrics:", errors.New("twice")); !strings.Contains(said.String(), `level=WARN msg="error gathering metrics: twice"`) {
+		t.Errorf("said: %s", &said)
 	}
 }

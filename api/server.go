@@ -428,7 +428,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	s.writeJSON(w, http.StatusServiceUnavailable, answer)
 }
 
-// reasons takes joined errors apart.
+// reasons takes joined errors apart. What several say is there once.
 func reasons(err error) []string {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -436,7 +436,11 @@ func reasons(err error) []string {
 	}
 	var all []string
 	for _, e := range joined.Unwrap() {
-		all = append(all, reasons(e)...)
+		for _, reason := range reasons(e) {
+			if !slices.Contains(all, reason) {
+				all = append(all, reason)
+			}
+		}
 	}
 	return all
 }

@@ -25,7 +25,9 @@ func (e *core) migrate(ctx context.Context) error {
 		return err
 	}
 	e.schema = want
-	if have < want {
+	if e.fresh = have == 0; e.fresh {
+		e.log.Info("the tables are made", "version", want)
+	} else if have < want {
 		if err := e.leaveNobodyBehind(ctx, have, want, from); err != nil {
 			return err
 		}
@@ -37,9 +39,6 @@ func (e *core) migrate(ctx context.Context) error {
 // leaveNobodyBehind refuses a migration behind which a process that lives could not
 // go on.
 func (e *core) leaveNobodyBehind(ctx context.Context, have, want, from int) error {
-	if have == 0 {
-		return nil // there are no tables yet
-	}
 	living, err := flow.Words(ctx, e.redis, flow.SchemaWord)
 	if err != nil {
 		return err

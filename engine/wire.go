@@ -105,6 +105,7 @@ type core struct {
 	store    *sqlstore.Store
 	writers  []*sqlstore.Store // of the store's followers: store, and one for each more
 	schema   int               // the version of the tables that this program knows
+	fresh    bool              // there were no tables
 	writer   *flow.Writer      // of the events of requests; nil: not open yet
 	leases   *flow.Leases
 	forms    *flow.Forms
@@ -265,7 +266,7 @@ func (e *core) openMoved(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if first {
+	if first && !e.fresh {
 		e.log.Info("events and mail go to the partition of the person whom they name from now on; what an older version has begun to write is finished where it was begun")
 	}
 	e.moved = since

@@ -242,7 +242,7 @@ func TestServe(t *testing.T) {
 	if code := again.stop(t); code != exitOK {
 		t.Errorf("exit code %d:\n%s", code, again.log)
 	}
-	if say := "the tables are brought up"; !strings.Contains(s.log.String(), say) || strings.Contains(again.log.String(), say) {
+	if say := "the tables are made"; !strings.Contains(s.log.String(), say) || strings.Contains(again.log.String(), say) {
 		t.Errorf("the first start says %q, the second does not:\n%s%s", say, s.log, again.log)
 	}
 }

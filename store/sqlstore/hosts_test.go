@@ -44,6 +44,16 @@ func TestSeveralHosts(t *testing.T) {
 	}
 }
 
+// A server that does not answer is told of on one line, once, though the driver tries it
+// with TLS and without.
+func TestAnErrorOfAConnectionIsOneLine(t *testing.T) {
+	t.Parallel()
+	_, err := sqlstore.Open(t.Context(), "postgres://u:s3cret@127.0.0.1:1/x", sqlstore.Options{})
+	if err == nil || !sqlstore.IsAway(err) || strings.ContainsAny(err.Error(), "\n\t") || strings.Count(err.Error(), "connection refused") != 1 || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("%q", err)
+	}
+}
+
 // A primary that was replaced is not come back to: it may lack what was written since. A
 // connection to it that was idle is used no more.
 func TestReplacedPrimary(t *testing.T) {

@@ -60,7 +60,7 @@ func wantsWrites(address string) bool {
 // A connection that was idle leaves its pool once the process works on another server.
 func (s *postgresServers) connector(options ...stdlib.OptionOpenDB) driver.Connector {
 	if s.found == nil {
-		return stdlib.GetConnector(*s.cfg, options...)
+		return onOneLine{stdlib.GetConnector(*s.cfg, options...)}
 	}
 	h := &hosts{foundHost: s.found, names: s.names}
 	for n, cfg := range s.each {
@@ -70,10 +70,37 @@ func (s *postgresServers) connector(options ...stdlib.OptionOpenDB) driver.Conne
 			}
 			return nil
 		})
-		h.all = append(h.all, stdlib.GetConnector(*cfg, append(slices.Clip(options), here)...))
+		h.all = append(h.all, onOneLine{stdlib.GetConnector(*cfg, append(slices.Clip(options), here)...)})
 	}
 	return h
 }
+
+// onOneLine is a connector whose errors are one line each: the driver's have a line for each
+// way that it has tried, and tries each server with TLS and without.
+type onOneLine struct{ driver.Connector }
+
+func (c onOneLine) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err == nil {
+		return conn, nil
+	}
+	var ways []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); !slices.Contains(ways, line) {
+			ways = append(ways, line)
+		}
+	}
+	return nil, &lineError{strings.Join(ways, " "), err}
+}
+
+// lineError says on one line what err says.
+type lineError struct {
+	line string
+	err  error
+}
+
+func (e *lineError) Error() string { return e.line }
+func (e *lineError) Unwrap() error { return e.err }
 
 // where is what messages call the database.
 func (s *postgresServers) where() string {
