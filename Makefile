@@ -60,15 +60,21 @@ RACE_BUT := $(foreach package,sqlite/lib libc memory,-gcflags=modernc.org/$(pack
 # at the end.
 LONGEST := ./cmd/sluice ./store/sqlstore ./mail/spool ./ingest ./engine ./journey/run ./flow ./test/servers ./mail/via/smtp
 
+# Tests of the whole program in which a browser, or the demo, is what computes: what it
+# calls is watched in other tests. They run without the race detector.
+OUTSIDE := ^TestDashboard|^TestDemo
+
 # The crash suite runs without the race detector: it starts the built program
 # again and again, and a detector in the test would only watch the test. It runs
 # beside the other tests, CHAOS_AT_ONCE of its tests at once, and TEST_AT_ONCE
 # packages of these, with TESTS_OF_EACH of the tests of each that may run side by side:
 # most of them wait more than they compute. go vet has looked at all of them before.
 test: deps-test lint web-check ## lint, then every test against real servers, with the race detector
-	@go test -race -vet=off $(RACE_BUT) -p $(TEST_AT_ONCE) -parallel $(TESTS_OF_EACH) -timeout $(TEST_TIMEOUT) $(LONGEST) $$(go list ./... | grep -v /chaos) & tests=$$!; \
-	CGO_ENABLED=0 go test -vet=off -count=1 -parallel $(CHAOS_AT_ONCE) -timeout $(CHAOS_TIMEOUT) ./test/chaos; chaos=$$?; \
-	wait $$tests && exit $$chaos
+	@export GOTMPDIR=$${TMPDIR:-/tmp} TMPDIR=$$(scripts/test-dir.sh); \
+	CGO_ENABLED=0 go test -vet=off -count=1 -parallel $(CHAOS_AT_ONCE) -timeout $(CHAOS_TIMEOUT) ./test/chaos & chaos=$$!; \
+	CGO_ENABLED=0 go test -vet=off -parallel $(TESTS_OF_EACH) -timeout $(TEST_TIMEOUT) -run '$(OUTSIDE)' ./cmd/sluice & outside=$$!; \
+	go test -race -vet=off $(RACE_BUT) -p $(TEST_AT_ONCE) -parallel $(TESTS_OF_EACH) -timeout $(TEST_TIMEOUT) -skip '$(OUTSIDE)' $(LONGEST) $$(go list ./... | grep -v /chaos); tests=$$?; \
+	wait $$outside; outside=$$?; wait $$chaos && exit $$((outside + tests))
 
 test-engines: deps-test ## the set-ups of docs/scale.md, with how long a failover takes in each; Redis's on Valkey too
 	go test -count=1 -v -p 1 -timeout $(TEST_TIMEOUT) -run 'Cluster|Sentinel|Galera|Spider|SeveralHosts|DialOfWrong|Standby|Deployed' ./test/servers ./flow ./store/sqlstore ./engine ./cmd/sluice

@@ -15,11 +15,11 @@ import (
 	"sluice/test/servers"
 )
 
-// fuzzWithin bounds the fuzzer: with 3 examples it takes a minute or two beside
+// fuzzWithin bounds the fuzzer: with 2 examples it takes a minute or two beside
 // other tests, with the 2,000 of `make fuzz` much longer.
 const fuzzWithin = 20 * time.Minute
 
-var fuzzExamples = flag.Int("examples", 3, "how many requests TestFuzzedBySchema makes up for each operation")
+var fuzzExamples = flag.Int("examples", 2, "how many requests TestFuzzedBySchema makes up for each operation")
 
 // moreExamples is how the configuration bounds the examples of some operations: it would
 // win over --max-examples, and raise it.

@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", 6, "how many random kills TestRandomKills makes, and the tests like it")
+	kills = flag.Int("kills", 4, "how many random kills TestRandomKills makes, and the tests like it")
 	seed  = flag.Uint64("seed", 0, "seed of TestRandomKills; 0: a new one, printed")
 	bound = flag.Duration("for", 25*time.Minute, "TestRandomKills makes no further kill after this long")
 )
