@@ -70,10 +70,10 @@ OUTSIDE := ^TestDashboard|^TestDemo
 # packages of these, with TESTS_OF_EACH of the tests of each that may run side by side:
 # most of them wait more than they compute. go vet has looked at all of them before.
 test: deps-test lint web-check ## lint, then every test against real servers, with the race detector
-	@export GOTMPDIR=$${TMPDIR:-/tmp} TMPDIR=$$(scripts/test-dir.sh); \
-	CGO_ENABLED=0 go test -vet=off -count=1 -parallel $(CHAOS_AT_ONCE) -timeout $(CHAOS_TIMEOUT) ./test/chaos & chaos=$$!; \
-	CGO_ENABLED=0 go test -vet=off -parallel $(TESTS_OF_EACH) -timeout $(TEST_TIMEOUT) -run '$(OUTSIDE)' ./cmd/sluice & outside=$$!; \
-	go test -race -vet=off $(RACE_BUT) -p $(TEST_AT_ONCE) -parallel $(TESTS_OF_EACH) -timeout $(TEST_TIMEOUT) -skip '$(OUTSIDE)' $(LONGEST) $$(go list ./... | grep -v /chaos); tests=$$?; \
+	@within="env TMPDIR=$$(scripts/test-dir.sh)"; \
+	CGO_ENABLED=0 go test -exec "$$within" -vet=off -count=1 -parallel $(CHAOS_AT_ONCE) -timeout $(CHAOS_TIMEOUT) ./test/chaos & chaos=$$!; \
+	CGO_ENABLED=0 go test -exec "$$within" -vet=off -parallel $(TESTS_OF_EACH) -timeout $(TEST_TIMEOUT) -run '$(OUTSIDE)' ./cmd/sluice & outside=$$!; \
+	go test -exec "$$within" -race -vet=off $(RACE_BUT) -p $(TEST_AT_ONCE) -parallel $(TESTS_OF_EACH) -timeout $(TEST_TIMEOUT) -skip '$(OUTSIDE)' $(LONGEST) $$(go list ./... | grep -v /chaos); tests=$$?; \
 	wait $$outside; outside=$$?; wait $$chaos && exit $$((outside + tests))
 
 test-engines: deps-test ## the set-ups of docs/scale.md, with how long a failover takes in each; Redis's on Valkey too
