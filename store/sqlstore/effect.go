@@ -61,27 +61,36 @@ func (s *Store) Prepare(effect *store.Effect) (store.Prepared, error) {
 	return p, nil
 }
 
-// inKeyOrder returns the events in the order of the table's primary key, as far
-// as time decides it. They come partition by partition. Inserted like that,
-// each transaction goes over its span of time once for every partition. It
-// splits pages in their middle, which loads at half the speed (measured).
+// inKeyOrder returns the events in the order of the table's primary key: so two
+// transactions that have the same events wait for each other and never in a circle. And
+// events come partition by partition. Inserted like that, each transaction goes over its
+// span of time once for every partition. It splits pages in their middle, which loads at
+// half the speed (measured).
 func inKeyOrder(events []store.StoredEvent) []store.StoredEvent {
-	byTime := func(a, b *store.StoredEvent) int { return cmp.Compare(a.TimeMillis, b.TimeMillis) }
 	order := make([]int32, len(events))
 	sorted := true
 	for i := range events {
 		order[i] = int32(i)
-		sorted = sorted && (i == 0 || byTime(&events[i-1], &events[i]) <= 0)
+		sorted = sorted && (i == 0 || compareEvents(&events[i-1], &events[i]) <= 0)
 	}
 	if sorted {
 		return events
 	}
-	slices.SortStableFunc(order, func(a, b int32) int { return byTime(&events[a], &events[b]) })
+	slices.SortStableFunc(order, func(a, b int32) int { return compareEvents(&events[a], &events[b]) })
 	out := make([]store.StoredEvent, len(events))
 	for i, from := range order {
 		out[i] = events[from]
 	}
 	return out
+}
+
+// compareEvents compares events by their keys. Those without an id have one of their place
+// (eventID), which no other transaction has: they come first of their time, in any order.
+func compareEvents(a, b *store.StoredEvent) int {
+	if a.TimeMillis != b.TimeMillis { // nearly always
+		return cmp.Compare(a.TimeMillis, b.TimeMillis)
+	}
+	return strings.Compare(a.ID, b.ID)
 }
 
 func checkMoves(moves []store.Move) error {

@@ -18,6 +18,16 @@ import (
 // DATA LOCAL.
 func ForbidInfile(s *Store) { s.d.(*mysqlDialect).noInfile.Store(true) }
 
+// Write runs statements in a transaction of a store, as all that it writes is.
+func Write(ctx context.Context, s *Store, fn func(exec func(statement string) error) error) error {
+	return s.write(ctx, func(t *txn) error {
+		return fn(func(statement string) error {
+			_, err := t.conn.ExecContext(ctx, statement)
+			return err
+		})
+	})
+}
+
 // BulkPath names the way rows get into a MySQL store.
 func BulkPath(s *Store) string {
 	if s.d.(*mysqlDialect).noInfile.Load() {

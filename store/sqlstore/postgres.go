@@ -56,9 +56,7 @@ func openPostgres(ctx context.Context, address string, options Options) (*Store,
 		return nil, err
 	}
 	where := servers.where()
-	// Half of the session limit: one waits for the other's lock, and ends it.
-	seconds := max(1, int(options.SessionTimeout/time.Second)/2)
-	d := &postgresDialect{copies: map[string]bool{}, lock: time.Duration(seconds) * time.Second}
+	d := &postgresDialect{copies: map[string]bool{}, lock: postgresLockTimeout(options.SessionTimeout)}
 	// A connection that was lost while idle is found before it is used: the
 	// driver would not try the query again. Reads are few.
 	always := func(context.Context, stdlib.ShouldPingParams) bool { return true }
@@ -84,6 +82,15 @@ func openPostgres(ctx context.Context, address string, options Options) (*Store,
 		s.moves = servers.found.moves.Load
 	}
 	return s, nil
+}
+
+// postgresLockTimeout is how long a statement waits for a lock: less than the session limit,
+// since one waits for the lock of a silent session and ends it (unblock). And it is longer
+// than the server's deadlock_timeout, which is 1 s by default, and which only a superuser
+// may change. With the same time both transactions of a circle would give up at once, before
+// the server has chosen one of them.
+func postgresLockTimeout(session time.Duration) time.Duration {
+	return max(time.Second, session*5/8)
 }
 
 // setUpPostgres makes times UTC and read as they are written here, whatever

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"sluice"
@@ -118,6 +119,34 @@ func TestPostgresLocksAreTransient(t *testing.T) {
 	}
 	must(t, tx.Commit())
 	must(t, apply(t.Context(), s, effectTo(1, events(5))))
+}
+
+// TestPostgresOneOfACircleGoesOn: of two transactions that begin to wait for each other at
+// one moment the server chooses one, and the other commits.
+func TestPostgresOneOfACircleGoesOn(t *testing.T) {
+	database := newPostgresDatabase(t)
+	stores := []*sqlstore.Store{migrated(t, postgres.SocketURL(database), sqlstore.Options{}), open(t, postgres.SocketURL(database), sqlstore.Options{})}
+	_, err := stores[0].Cursors(t.Context(), "store", []int{0, 1})
+	must(t, err)
+	var both sync.WaitGroup
+	both.Add(len(stores))
+	ended := make(chan error, len(stores))
+	for i, s := range stores {
+		go func() {
+			ended <- sqlstore.Write(t.Context(), s, func(exec func(string) error) error {
+				err := exec(fmt.Sprint("UPDATE cursors SET updated = NOW() WHERE part = ", i))
+				both.Done()
+				both.Wait()
+				if err == nil {
+					err = exec(fmt.Sprint("UPDATE cursors SET updated = NOW() WHERE part = ", 1-i))
+				}
+				return err
+			})
+		}()
+	}
+	if err := errors.Join(<-ended, <-ended); err == nil || strings.Count(err.Error(), "SQLSTATE") != 1 || !strings.Contains(err.Error(), "40P01") {
+		t.Errorf("want one deadlock, got %v", err)
+	}
 }
 
 func TestPostgresTablesRefused(t *testing.T) {
