@@ -203,7 +203,7 @@ func (b *factsBench) writers(ctx context.Context, stored *ingest.Stats, what str
 	for i := range many {
 		s := b.store
 		if i > 0 && !s.TakesTurns() {
-			if s, err = sqlstore.Open(ctx, b.db.url(), sqlstore.Options{Writer: true}); err != nil {
+			if s, err = sqlstore.Open(ctx, b.db.url(), sqlstore.Options{Beside: b.store}); err != nil {
 				return nil, closed, err
 			}
 			own = append(own, s)

@@ -101,7 +101,13 @@ func open(t *testing.T, redis, database string, partitions int, settings ...func
 // post hands in the event with a number: one with the same number is a repeat.
 func post(t *testing.T, e *engine.Engine, number int, happened time.Time) {
 	t.Helper()
-	body := fmt.Sprintf(`{"event": "seen", "event_id": "e-%d", "user_id": "u-%d", "time": %d}`, number, number%7, happened.Unix())
+	postNamed(t, e, "seen", number, number%7, happened)
+}
+
+// postNamed hands in an event of a name, of one user.
+func postNamed(t *testing.T, e *engine.Engine, name string, number, user int, happened time.Time) {
+	t.Helper()
+	body := fmt.Sprintf(`{"event": %q, "event_id": "e-%d", "user_id": "u-%d", "time": %d}`, name, number, user, happened.Unix())
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+e.Address()+"/v1/events", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -118,20 +124,29 @@ func post(t *testing.T, e *engine.Engine, number int, happened time.Time) {
 	}
 }
 
-// counted is how often the event happened, by the series.
+// counted is how often events happened, by the series.
 func counted(t *testing.T, e *engine.Engine) (n int64) {
 	t.Helper()
+	for _, of := range countedByName(t, e) {
+		n += of
+	}
+	return n
+}
+
+func countedByName(t *testing.T, e *engine.Engine) map[string]int64 {
+	t.Helper()
+	all := make(map[string]int64)
 	now := time.Now()
 	rows, err := e.Services().Series.Series(t.Context(), store.SeriesQuery{
-		FromMillis: now.Add(-2 * time.Hour).UnixMilli(), ToMillis: now.Add(2 * time.Hour).UnixMilli(), Limit: 100,
+		FromMillis: now.Add(-2 * time.Hour).UnixMilli(), ToMillis: now.Add(2 * time.Hour).UnixMilli(), ByName: true, Limit: 1000,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range rows {
-		n += r.Count
+		all[r.Name] += r.Count
 	}
-	return n
+	return all
 }
 
 // await waits until something holds.

@@ -27,7 +27,7 @@ func (e *core) openWriters(ctx context.Context) error {
 			e.writers = append(e.writers, e.store)
 			continue
 		}
-		s, err := sqlstore.Open(ctx, string(e.config.Database), sqlstore.Options{Clock: e.clock, SeriesNames: e.config.SeriesNames, Writer: true})
+		s, err := sqlstore.Open(ctx, string(e.config.Database), sqlstore.Options{Clock: e.clock, Beside: e.store})
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"database/sql"
+	"fmt"
 	"maps"
 	"net/url"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"sluice/config"
 	"sluice/engine"
+	"sluice/store"
 	"sluice/test/proxy"
 )
 
@@ -70,6 +72,39 @@ func TestWritersByDistance(t *testing.T) {
 				t.Errorf("writers: %s; want %s", got, test.want)
 			}
 		})
+	}
+}
+
+// TestNamesOfSeveralWriters: the writers of a process agree which names are counted by
+// themselves. There are as many as may be, and each is counted as a whole.
+func TestNamesOfSeveralWriters(t *testing.T) {
+	const names, bound, people = 12, 4, 20
+	redis, database := sharedServers(t)
+	e := open(t, redis, database, 8, func(cfg *config.Config) { cfg.StoreWriters, cfg.SeriesNames = 2, bound })
+	var all int
+	send := func(name, user int) {
+		postNamed(t, e, fmt.Sprint("n-", name), all, user, time.Now())
+		all++
+	}
+	for name := range names { // each is met by one writer first
+		send(name, name)
+		await(t, "it is counted", func() bool { return counted(t, e) == int64(all) })
+	}
+	for name := range names {
+		for user := range people {
+			send(name, 100+user)
+		}
+	}
+	await(t, "all is counted", func() bool { return counted(t, e) == int64(all) })
+	got := countedByName(t, e)
+	delete(got, store.OtherName)
+	if len(got) != bound {
+		t.Errorf("%d names are counted by themselves, want %d", len(got), bound)
+	}
+	for name, n := range got {
+		if n != people+1 {
+			t.Errorf("%s happened %d times, and %d are counted", name, people+1, n)
+		}
 	}
 }
 

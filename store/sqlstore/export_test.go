@@ -28,6 +28,23 @@ func Write(ctx context.Context, s *Store, fn func(exec func(statement string) er
 	})
 }
 
+// CountsMail reports whether the first hour counts mails of a campaign by themselves, which
+// it admits if it has room.
+func CountsMail(ctx context.Context, s *Store, campaigns ...string) (all bool, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		all = true
+		for _, c := range campaigns {
+			k, err := s.counted.admit(ctx, t, reactionKey{countedMail: countedMail{campaign: c}})
+			if err != nil {
+				return err
+			}
+			all = all && k.campaign == c
+		}
+		return nil
+	})
+	return all, err
+}
+
 // BulkPath names the way rows get into a MySQL store.
 func BulkPath(s *Store) string {
 	if s.d.(*mysqlDialect).noInfile.Load() {

@@ -4,20 +4,24 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
 	"sluice/store"
 )
 
 // seriesNames are the names that are counted by themselves: as many as are
 // allowed of each app, first come. It is filled from series_days when the first
-// counts are added, and belongs to the writer. Several processes each know the
-// names that they met, and those that were there when they began. Together they
-// may let in some more than the bound.
+// counts are added. The writers of a process share it, so none of them counts by
+// itself what another has refused. Several processes each know the names that they
+// met, and those that were there when they began. Together they may let in some
+// more than the bound.
 //
 // A name stays known if the transaction that met it first was rolled back: it
 // will be met again, or has cost a place.
 type seriesNames struct {
-	most   int // of an app
+	most int // of an app
+
+	mu     sync.Mutex
 	known  map[string]map[seriesName]struct{}
 	inAll  int
 	filled bool
@@ -27,6 +31,13 @@ type seriesName struct{ name, kind string }
 
 // admit returns the app and name that a count goes under.
 func (n *seriesNames) admit(k seriesKey) seriesKey {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.place(k)
+}
+
+// place is admit with the lock.
+func (n *seriesNames) place(k seriesKey) seriesKey {
 	names := n.known[k.app]
 	if _, ok := names[seriesName{k.name, k.kind}]; ok {
 		return k
@@ -49,8 +60,12 @@ func (n *seriesNames) admit(k seriesKey) seriesKey {
 	return k
 }
 
-// fill reads the names that the series have.
+// fill reads the names that the series have. Another writer waits meanwhile, if it has
+// counts: it would refuse or admit names without knowing what is there. The statement
+// takes no lock that the other's transaction may hold.
 func (n *seriesNames) fill(ctx context.Context, t *txn) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if n.filled {
 		return nil
 	}
@@ -59,7 +74,7 @@ func (n *seriesNames) fill(ctx context.Context, t *txn) error {
 		var k seriesKey
 		err := scan(&k.app, &k.name, &k.kind)
 		if err == nil && k.name != store.OtherName {
-			n.admit(k)
+			n.place(k)
 		}
 		return err
 	})

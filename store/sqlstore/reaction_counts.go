@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"sluice/mail"
@@ -121,13 +122,14 @@ const (
 )
 
 // reactionHours are the mails and links that hours count by themselves: the first
-// store.MaxReactionMails of each hour. It belongs to the writer. Several processes each
-// know what they met, and what was there when they met the hour first: together they may
-// let in some more than the bound.
+// store.MaxReactionMails of each hour. The writers of a process share it. Several processes
+// each know what they met, and what was there when they met the hour first: together they
+// may let in some more than the bound.
 //
 // What is known stays so if the transaction that met it first was rolled back: it will be
 // met again, or has cost a place.
 type reactionHours struct {
+	mu    sync.Mutex
 	hours map[int64]map[countedLink]struct{}
 	total int     // of all hours
 	used  []int64 // the hours, the one that was asked for last at the end
@@ -139,8 +141,11 @@ type countedLink struct {
 	link int
 }
 
-// admit returns under which key something is counted.
+// admit returns under which key something is counted. While it reads an hour, another writer
+// waits: the statement takes no lock that the other's transaction may hold.
 func (h *reactionHours) admit(ctx context.Context, t *txn, k reactionKey) (reactionKey, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	known, err := h.hour(ctx, t, k.hour)
 	if err != nil {
 		return k, err

@@ -29,7 +29,7 @@ const (
 // changes, so neither waits for the other's locks.
 func (s *Store) setSmall(small *sql.DB) {
 	most := smallConns
-	if s.options.Writer {
+	if s.options.Beside != nil {
 		most = writerSmallConns
 	}
 	small.SetMaxOpenConns(most)

@@ -30,9 +30,9 @@ type Options struct {
 	// ReadConns bounds the connections that read; 0: 4.
 	ReadConns int
 
-	// Writer opens fewer connections: those of one more writer beside the store of a
-	// process (Writers).
-	Writer bool
+	// Beside is the store of the process, if this is one more writer beside it (Writers):
+	// it has fewer connections, and knows with it which names are counted by themselves.
+	Beside *Store
 
 	// Exclusive takes the lock file beside a SQLite database: for the process
 	// that serves. Without it a store may work beside that process.
@@ -67,11 +67,12 @@ type Store struct {
 	small   *sql.DB // for small writes that are not to wait for a large one; nil: there is one writer
 	writing chan struct{}
 	conn    *sql.Conn
-	names   seriesNames   // the same
-	counted reactionHours // the same
-	moved   int64         // the same; what moves said before conn was opened
-	moves   func() int64  // how often connections were led to another server; nil: there is one
+	moved   int64        // the same; what moves said before conn was opened
+	moves   func() int64 // how often connections were led to another server; nil: there is one
 	unlock  func() error
+
+	names   *seriesNames // shared with the other writers of the process, as is counted
+	counted *reactionHours
 
 	prepared struct { // of reads
 		sync.Mutex
@@ -106,7 +107,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	}
 	if options.ReadConns <= 0 {
 		options.ReadConns = defaultReadConns
-		if options.Writer {
+		if options.Beside != nil {
 			options.ReadConns = writerReadConns
 		}
 	}
@@ -136,7 +137,13 @@ func newStore(d dialect, options Options, where string, reads, writes *sql.DB) *
 	reads.SetMaxIdleConns(options.ReadConns)
 	reads.SetConnMaxIdleTime(30 * time.Second)
 	writes.SetMaxOpenConns(1)
-	return &Store{d: d, options: options, clock: options.Clock, where: where, reads: reads, writes: writes, writing: make(chan struct{}, 1), names: seriesNames{most: options.SeriesNames}}
+	s := &Store{d: d, options: options, clock: options.Clock, where: where, reads: reads, writes: writes, writing: make(chan struct{}, 1)}
+	if first := options.Beside; first != nil {
+		s.names, s.counted = first.names, first.counted
+	} else {
+		s.names, s.counted = &seriesNames{most: options.SeriesNames}, &reactionHours{}
+	}
+	return s
 }
 
 // Close ends the connections and the lock. A transaction under way in another

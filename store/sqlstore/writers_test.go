@@ -2,6 +2,7 @@ package sqlstore_test
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"sluice"
@@ -76,11 +77,58 @@ func TestRoundTripsOfATransaction(t *testing.T) {
 // TestConnectionsOfWriters: what the doctor counts for a process is what it may take.
 func TestConnectionsOfWriters(t *testing.T) {
 	for name, url := range map[string]string{"mariadb": mariadb.URL(newDatabase(t)), "postgres": postgres.URL(newPostgresDatabase(t))} {
-		first, more := migrated(t, url, sqlstore.Options{}), migrated(t, url, sqlstore.Options{Writer: true})
+		first := migrated(t, url, sqlstore.Options{})
+		more := open(t, url, sqlstore.Options{Beside: first})
 		for writers, want := range map[int]int64{1: sqlstore.MostConns(first), 3: sqlstore.MostConns(first) + 2*sqlstore.MostConns(more)} {
 			if got := sqlstore.ConnsOf(writers); got != want {
 				t.Errorf("%s: %d connections are counted for %d writers, which may take %d", name, got, writers, want)
 			}
 		}
+	}
+}
+
+// TestNamesOfWriters: what one writer of a process counts by itself, or has no room for, is
+// so for the others.
+func TestNamesOfWriters(t *testing.T) {
+	for name, url := range map[string]string{"mariadb": mariadb.URL(newDatabase(t)), "postgres": postgres.URL(newPostgresDatabase(t))} {
+		t.Run(name, func(t *testing.T) {
+			first := migrated(t, url, sqlstore.Options{SeriesNames: 2})
+			writers := []*sqlstore.Store{first, open(t, url, sqlstore.Options{Beside: first})}
+			_, err := first.Cursors(t.Context(), "store", []int{0, 1})
+			must(t, err)
+			count := func(writer int, name string, from, to uint64) {
+				t.Helper()
+				must(t, apply(t.Context(), writers[writer], &store.Effect{Stripe: writer,
+					Moves:  []store.Move{{Follower: "store", Partition: writer, From: sluice.Position{Major: from}, To: sluice.Position{Major: to}}},
+					Counts: []sluice.Count{{Kind: sluice.KindCustom, TimeMillis: 1_700_000_000_000, By: 1, App: "a", Name: name}}}))
+			}
+			count(0, "one", 0, 1)
+			count(1, "two", 0, 1)
+			count(0, "three", 1, 2)
+			count(1, "three", 1, 2)
+			got := make(map[string]int64)
+			rows, err := first.Series(t.Context(), store.SeriesQuery{ToMillis: 2_000_000_000_000, ByName: true, Limit: 10})
+			must(t, err)
+			for _, r := range rows {
+				got[r.Name] += r.Count
+			}
+			if want := map[string]int64{"one": 1, "two": 1, store.OtherName: 2}; !maps.Equal(got, want) {
+				t.Errorf("counted are %v, want %v", got, want)
+			}
+			campaigns := make([]string, store.MaxReactionMails)
+			for i := range campaigns {
+				campaigns[i] = fmt.Sprint("c-", i)
+			}
+			for i, c := range []struct {
+				campaigns []string
+				want      bool
+			}{{campaigns[1:], true}, {campaigns[:1], true}, {[]string{"late"}, false}, {[]string{"late"}, false}} {
+				got, err := sqlstore.CountsMail(t.Context(), writers[i%2], c.campaigns...)
+				must(t, err)
+				if got != c.want {
+					t.Errorf("writer %d counts %d mails, of which the first is %s, by themselves: %t, want %t", i%2, len(c.campaigns), c.campaigns[0], got, c.want)
+				}
+			}
+		})
 	}
 }
