@@ -196,7 +196,7 @@ func (b *factsBench) writers(ctx context.Context, stored *ingest.Stats, what str
 		}
 		return err
 	}
-	many, err := b.store.Writers(ctx, 0)
+	many, _, err := b.store.Writers(ctx, 0, len(b.logs), nil)
 	if err != nil {
 		return nil, closed, err
 	}

@@ -154,7 +154,7 @@ func (e *Engine) start(ctx context.Context) error {
 		defer cancel()
 		return errors.Join(err, e.server.Stop(closing))
 	}
-	e.warnOfServers(ctx)
+	e.warnOfServers(ctx, max(1, len(c.writers)))
 	c.start()
 	e.services.Store(c.services())
 	e.mu.Lock()
@@ -175,7 +175,7 @@ const ExamineTimeout = 10 * time.Second
 // database, the ways to all servers and the disk. A reader of the log alone must
 // learn what a power cut would cost. It refuses no start: a server that
 // forgets is better than none, and may be somebody else's to set.
-func (e *Engine) warnOfServers(ctx context.Context) {
+func (e *Engine) warnOfServers(ctx context.Context, writers int) {
 	ctx, cancel := context.WithTimeout(ctx, ExamineTimeout)
 	defer cancel()
 	clock := sluice.SystemClock{}
@@ -184,7 +184,7 @@ func (e *Engine) warnOfServers(ctx context.Context) {
 		all = append(all, (&flow.Examiner{URL: e.config.Redis.Reveal(), Main: true, Clock: clock}).Examine(ctx))
 	}
 	if !strings.HasPrefix(string(e.config.Database), "sqlite:") { // so was that
-		all = append(all, (&sqlstore.Examiner{URL: e.config.Database.Reveal(), Clock: clock, Brief: true, Writers: e.config.StoreWriters}).Examine(ctx))
+		all = append(all, (&sqlstore.Examiner{URL: e.config.Database.Reveal(), Clock: clock, Brief: true, Writers: writers}).Examine(ctx))
 	}
 	for _, x := range all[2:] {
 		if x.Directory != "" && x.Directory != e.config.Data {

@@ -14,15 +14,18 @@ import (
 // processes from each other guards them (docs/decisions/70-writers.md). Those of SQLite
 // share one, and take turns at its connection (docs/decisions/82-writers-of-sqlite.md).
 func (e *core) openWriters(ctx context.Context) error {
-	many, err := e.store.Writers(ctx, e.config.StoreWriters)
+	many, short, err := e.store.Writers(ctx, e.config.StoreWriters, e.config.Partitions, e.processes)
 	if err != nil {
 		return err
 	}
-	if many > sqlstore.NearWriters {
-		e.log.Info("logs are stored by several transactions at once: the database is far, or store_writers says so", "transactions", min(many, e.config.Partitions))
+	switch {
+	case short != "":
+		e.log.Warn("logs are stored by fewer transactions at once than would be fast; raise the bound on connections, or set store_writers", "transactions", many, "because", short)
+	case many > sqlstore.NearWriters:
+		e.log.Info("logs are stored by several transactions at once: the database is far, or store_writers says so", "transactions", many)
 	}
 	e.writers = []*sqlstore.Store{e.store}
-	for len(e.writers) < min(many, e.config.Partitions) {
+	for len(e.writers) < many {
 		if e.store.TakesTurns() {
 			e.writers = append(e.writers, e.store)
 			continue
@@ -34,6 +37,16 @@ func (e *core) openWriters(ctx context.Context) error {
 		e.writers = append(e.writers, s)
 	}
 	return nil
+}
+
+// processes counts the processes that live. Those that have ended without a word are known
+// for some seconds, so that they have ended is found out only if it matters.
+func (e *core) processes(ctx context.Context, enough int) (int, error) {
+	known, err := flow.Known(ctx, e.redis)
+	if err == nil && known >= enough {
+		known, err = flow.Living(ctx, e.redis, false)
+	}
+	return known + 1, err
 }
 
 // closeWriters closes the stores of the writers but that of the process.

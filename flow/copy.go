@@ -274,6 +274,12 @@ func (l *Log) Span(ctx context.Context) (from, to sluice.Position, err error) {
 	return oldest.Prev, to, nil
 }
 
+// Known returns how many processes have beaten in a Redis and not said that they end.
+func Known(ctx context.Context, r *Redis) (int, error) {
+	beats, err := r.beats(ctx)
+	return len(beats), err
+}
+
 // Living returns how many processes beat in a Redis. It watches for as long as
 // a process may be silent if there may be one. That is the case if there are
 // beats, or if inUse says so, since Redis may have been emptied under processes

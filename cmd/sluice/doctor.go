@@ -110,7 +110,7 @@ func (d *examination) servers(ctx context.Context) {
 		}
 	}
 	examiners = append(examiners, &sqlstore.Examiner{URL: d.config.Database.Reveal(), Tables: engine.TableSpecs(d.config),
-		Keeps: d.config.Retention != (config.Retention{}), Clock: d.clock, Processes: d.living, Writers: d.config.StoreWriters})
+		Keeps: d.config.Retention != (config.Retention{}), Clock: d.clock, Processes: d.living, Writers: d.config.StoreWriters, Partitions: d.config.Partitions})
 	if d.config.TimeSeries != "" {
 		examiners = append(examiners, &mongostore.Examiner{URL: d.config.TimeSeries.Reveal()})
 	}

@@ -88,6 +88,10 @@ type dialect interface {
 	// text is a text of a dead letter as the database can store it.
 	text(s string) string
 
+	// connections returns how many connections of the user there may be, and how many
+	// there are of all.
+	connections(ctx context.Context, conn *sql.Conn) (most, used int64, err error)
+
 	// unblock is told of an error of the compare-and-set. If that is of waiting
 	// for another's locks, it may free them for the next attempt.
 	unblock(ctx context.Context, s *Store, moves []store.Move, cause error)

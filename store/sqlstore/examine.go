@@ -24,8 +24,9 @@ type Examiner struct {
 	// servers only.
 	Processes func(ctx context.Context) int
 
-	// Writers is how many each of them is configured to have (Store.Writers).
-	Writers int
+	// Writers is how many each of them is configured to have, of so many Partitions
+	// (Store.Writers). Partitions 0: more than writers.
+	Writers, Partitions int
 
 	// Brief leaves out the schema, rights, sums and tables: what a start finds out
 	// by itself.

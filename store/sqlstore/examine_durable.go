@@ -1,9 +1,11 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -77,8 +79,17 @@ func postgresDurability(ctx context.Context, e *doctor.Examination, conn *sql.Co
 	}
 }
 
-// mysqlConnections returns how many connections there may be, and are.
-func mysqlConnections(ctx context.Context, conn *sql.Conn, d *mysqlDialect) (most, used int64, err error) {
+// connections: a file has no bound on them.
+func (d *sqliteDialect) connections(context.Context, *sql.Conn) (most, used int64, err error) {
+	return math.MaxInt64, 0, nil
+}
+
+func (d *postgresDialect) connections(ctx context.Context, conn *sql.Conn) (most, used int64, err error) {
+	err = conn.QueryRowContext(ctx, query(d, "connections")).Scan(&most, &used)
+	return most, used, err
+}
+
+func (d *mysqlDialect) connections(ctx context.Context, conn *sql.Conn) (most, used int64, err error) {
 	if err = conn.QueryRowContext(ctx, query(d, "connections")).Scan(&most); err != nil {
 		return 0, 0, err
 	}
@@ -91,13 +102,13 @@ func mysqlConnections(ctx context.Context, conn *sql.Conn, d *mysqlDialect) (mos
 }
 
 // connections says whether the server has enough connections for the processes
-// that live, and for one more to start.
-func (x *Examiner) connections(ctx context.Context, e *doctor.Examination, conn *sql.Conn, most, used int64, err error) {
-	each := int64(connsPerProcess)
+// that live, and for one more to start. How many processors their machines have is not
+// known here: they are taken to have enough for two writers.
+func (x *Examiner) connections(ctx context.Context, e *doctor.Examination, conn *sql.Conn, d dialect) {
+	most, used, err := d.connections(ctx, conn)
+	many := 1
 	if err == nil {
-		var many int
-		many, err = writers(ctx, conn, x.Writers)
-		each = connsOf(many)
+		many, err = writers(ctx, conn, x.Writers, NearWriters, cmp.Or(x.Partitions, math.MaxInt))
 	}
 	if err != nil {
 		e.Unknown(fmt.Errorf("ask for the bound on connections: %w", err), doctor.CheckDatabaseConnections)
@@ -107,14 +118,22 @@ func (x *Examiner) connections(ctx context.Context, e *doctor.Examination, conn 
 	if x.Processes != nil {
 		processes = max(1, x.Processes(ctx))
 	}
+	if x.Writers == 0 {
+		many = fitting(most, many, processes)
+	}
+	each := connsOf(many)
+	of := fmt.Sprintf("processes: %d, writers of each: %d", processes, many)
+	if x.Writers == 0 && many == NearWriters {
+		of += " where it has two processors, else 1"
+	}
 	const remedy = "raise max_connections (or the user's own bound, if that is less), or take connections from other programs"
-	switch need := int64(processes)*each + spareConns; {
+	switch need := connsNeeded(processes, many); {
 	case most < need:
-		e.Fail(doctor.CheckDatabaseConnections, remedy, "it takes %d connections, and %d are needed: %d for each process (%d of them), %d for commands and people", most, need, each, processes, spareConns)
+		e.Fail(doctor.CheckDatabaseConnections, remedy, "it takes %d connections, and %d are needed: %d for each process (%s), %d for commands and people", most, need, each, of, spareConns)
 	case most-used < each:
 		e.Warn(doctor.CheckDatabaseConnections, remedy, "%d of its %d connections are in use: a process that starts, or comes back, may not get its %d", used, most, each)
 	default:
-		e.Fine(doctor.CheckDatabaseConnections, "it takes %d connections, %d are in use; %d are enough for the processes", most, used, need)
+		e.Fine(doctor.CheckDatabaseConnections, "it takes %d connections, %d are in use; %d are enough for the processes (%s)", most, used, need, of)
 	}
 }
 

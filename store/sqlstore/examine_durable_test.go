@@ -41,6 +41,17 @@ func TestExamineABinaryLogThatIsNotSynced(t *testing.T) {
 			t.Errorf("7 processes of %d writers on a server with 151 connections: %q, want %q", writers, got, want)
 		}
 	}
+	// 14 processes of two writers have no room, and choose one each. One partition has one.
+	x.Processes = func(context.Context) int { return 14 }
+	for _, c := range []struct {
+		writers, partitions int
+		want                doctor.Severity
+	}{{0, 0, doctor.SeverityOK}, {2, 0, doctor.SeverityError}, {2, 1, doctor.SeverityOK}} {
+		x.Writers, x.Partitions = c.writers, c.partitions
+		if got := examined(t, x)[doctor.CheckDatabaseConnections]; got != c.want {
+			t.Errorf("14 processes of %d writers and %d partitions on a server with 151 connections: %q, want %q", c.writers, c.partitions, got, c.want)
+		}
+	}
 	exec(t, db, "SET GLOBAL innodb_buffer_pool_size = 5242880")
 	wantMemory(t, x, db, "INSERT INTO users (part, number, updated, to_part, to_number, profile) SELECT 0, seq, NOW(), 0, 0, REPEAT('x', 1000) FROM seq_1_to_10000", "ANALYZE TABLE users")
 }

@@ -68,8 +68,7 @@ func (x *Examiner) mysql(ctx context.Context, e *doctor.Examination, rest string
 	is.judge(e)
 	x.clock(ctx, e, d, conn)
 	mysqlDurability(ctx, e, conn, d)
-	most, used, err := mysqlConnections(ctx, conn, d)
-	x.connections(ctx, e, conn, most, used, err)
+	x.connections(ctx, e, conn, d)
 	tableMemory(ctx, e, conn, d, mysqlMemory)
 	if cfg.Net == "unix" || netaddr.IsLoopback(hostOf(cfg.Addr)) {
 		e.Directory = is.directory

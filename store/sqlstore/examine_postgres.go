@@ -55,9 +55,7 @@ func (x *Examiner) postgres(ctx context.Context, e *doctor.Examination) {
 	e.Fine(doctor.CheckDatabaseTimeZone, "its time zone is %s; times are stored with theirs, so none is wrong, but days in your queries are of that zone", zone)
 	x.clock(ctx, e, d, conn)
 	postgresDurability(ctx, e, conn, d)
-	var most, used int64
-	err = conn.QueryRowContext(ctx, query(d, "connections")).Scan(&most, &used)
-	x.connections(ctx, e, conn, most, used, err)
+	x.connections(ctx, e, conn, d)
 	tableMemory(ctx, e, conn, d, postgresMemory)
 	if strings.HasPrefix(cfg.Host, "/") || netaddr.IsLoopback(cfg.Host) {
 		// Only some users are told; a server that does not tell is no finding.

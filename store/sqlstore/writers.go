@@ -1,8 +1,10 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"fmt"
 	"runtime"
 	"time"
 )
@@ -34,28 +36,52 @@ const (
 	roundTrips = 5
 )
 
+// Processes counts the processes that live, this one included. It need not be exact if there
+// are at most enough.
+type Processes func(ctx context.Context, enough int) (int, error)
+
 // Writers returns how many transactions of the store a process is to have under way with
 // this database at once. configured says it, unless it is 0: then it is two if there are
-// processors for them, and more if the database is far, which a server is asked for.
-func (s *Store) Writers(ctx context.Context, configured int) (int, error) {
+// processors for them, and more if the database is far, which a server is asked for. It is
+// less where the server does not take the connections of as many in each process: a writer
+// that gets none would leave its partitions. short says so then. More than partitions have
+// nothing to do.
+func (s *Store) Writers(ctx context.Context, configured, partitions int, processes Processes) (many int, short string, err error) {
+	near := min(runtime.GOMAXPROCS(0), NearWriters)
 	if s.TakesTurns() {
-		if configured > 0 {
-			return configured, nil
-		}
-		return min(runtime.GOMAXPROCS(0), NearWriters), nil
+		return min(cmp.Or(configured, near), partitions), "", nil
 	}
 	conn, err := s.reads.Conn(ctx)
 	if err != nil {
-		return 0, s.failed(err, "reach")
+		return 0, "", s.failed(err, "reach")
 	}
 	defer conn.Close()
-	many, err := writers(ctx, conn, configured)
-	return many, s.failed(err, "reach")
+	wanted, err := writers(ctx, conn, configured, near, partitions)
+	if err != nil || configured > 0 || wanted == 1 {
+		return wanted, "", s.failed(err, "reach")
+	}
+	most, _, err := s.d.connections(ctx, conn)
+	if err != nil {
+		return wanted, "", nil // as a proxy may: the doctor says that it is not known
+	}
+	living := 1
+	if processes != nil {
+		enough := (most - spareConns) / connsOf(wanted)
+		if living, err = processes(ctx, int(max(0, enough))); err != nil {
+			return 0, "", err
+		}
+	}
+	if many = fitting(most, wanted, living); many < wanted {
+		short = fmt.Sprintf("the database takes %d connections, and %d writers in each process need %d (processes: %d)", most, wanted, connsNeeded(living, wanted), living)
+	}
+	return many, short, nil
 }
 
-func writers(ctx context.Context, conn *sql.Conn, configured int) (int, error) {
+// writers is how many a process has with a server that takes all connections. near is how
+// many it has with one that is near.
+func writers(ctx context.Context, conn *sql.Conn, configured, near, partitions int) (int, error) {
 	if configured > 0 {
-		return configured, nil
+		return min(configured, partitions), nil
 	}
 	var shortest time.Duration
 	for i := range roundTrips {
@@ -68,9 +94,18 @@ func writers(ctx context.Context, conn *sql.Conn, configured int) (int, error) {
 		}
 	}
 	if shortest < farRoundTrip {
-		return min(runtime.GOMAXPROCS(0), NearWriters), nil
+		return min(near, partitions), nil
 	}
-	return farWriters, nil
+	return min(farWriters, partitions), nil
+}
+
+// fitting is how many writers each process can have on a server of so many connections: as
+// many as are wanted, or fewer, and one in any case.
+func fitting(most int64, wanted, processes int) int {
+	for wanted > 1 && most < connsNeeded(processes, wanted) {
+		wanted--
+	}
+	return wanted
 }
 
 // TakesTurns reports whether all that is written goes by one connection, however many
@@ -80,3 +115,8 @@ func (s *Store) TakesTurns() bool { return s.d.name() == "sqlite" }
 
 // connsOf is how many connections a process takes that has so many writers.
 func connsOf(writers int) int64 { return connsPerProcess + int64(writers-1)*connsPerWriter }
+
+// connsNeeded is how many connections a server is to take for so many processes.
+func connsNeeded(processes, writers int) int64 {
+	return int64(processes)*connsOf(writers) + spareConns
+}

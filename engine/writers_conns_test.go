@@ -1,0 +1,120 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"sluice/config"
+	"sluice/engine"
+)
+
+// logged keeps what is logged.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// limited makes a user of a PostgreSQL with a bound on connections, and returns the URL of a
+// database of that user.
+func limited(t *testing.T, database string, connections int) string {
+	t.Helper()
+	db, err := sql.Open("pgx", database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, s := range []string{fmt.Sprint("CREATE ROLE limited LOGIN PASSWORD 'limited' CONNECTION LIMIT ", connections), "CREATE DATABASE limited OWNER limited"} {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.User, to.Path = url.UserPassword("limited", "limited"), "/limited"
+	return to.String()
+}
+
+// openLogged opens an engine and returns what it logs.
+func openLogged(t *testing.T, redis, database string, partitions, writers int) (*engine.Engine, *logged) {
+	t.Helper()
+	log := &logged{}
+	cfg := config.Default()
+	cfg.Data, cfg.Listen, cfg.Partitions = t.TempDir(), "127.0.0.1:0", partitions
+	cfg.Redis, cfg.Database, cfg.RootKey, cfg.StoreWriters = config.URL(redis), config.URL(database), config.Secret(rootKey), writers
+	e, err := engine.Open(t.Context(), engine.Options{Config: cfg, Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Stop(context.Background()) })
+	return e, log
+}
+
+// TestWritersOfFewConnections: a process has a second writer only if the database takes its
+// connections, beside those of the processes that live. It says in the log if it does not.
+// What it may take is no finding of its own start, and all that comes is stored.
+func TestWritersOfFewConnections(t *testing.T) {
+	before := runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	const said, finding = "fewer transactions at once", "database-connections"
+	for _, test := range []struct {
+		name                             string
+		connections, partitions, writers int
+		want                             []string // of each process, which start one after the other
+		says, finds                      bool     // the last one
+	}{
+		{name: "enough for one process of one", connections: 8, partitions: 8, want: []string{"store"}, says: true, finds: true},
+		{name: "told two", connections: 18, partitions: 8, writers: 2, want: []string{"store, store 2"}, finds: true},
+		{name: "enough for two", connections: 19, partitions: 8, want: []string{"store, store 2"}},
+		{name: "one partition", connections: 15, partitions: 1, want: []string{"store"}},
+		{name: "two processes", connections: 29, partitions: 8, want: []string{"store, store 2", "store"}, says: true},
+		{name: "enough for two of both", connections: 30, partitions: 8, want: []string{"store, store 2", "store, store 2"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			redis, database := sharedServers(t)
+			database = limited(t, database, test.connections)
+			var e *engine.Engine
+			var log *logged
+			for i, want := range test.want {
+				e, log = openLogged(t, redis, database, test.partitions, test.writers)
+				await(t, "its writers have partitions", func() bool { return e.Stats().Leases["store"] == max(1, test.partitions/(i+1)) })
+				if got := writersOf(e); got != want {
+					t.Errorf("writers of process %d: %s; want %s", i, got, want)
+				}
+			}
+			all := postForty(t, e)
+			await(t, "all is counted", func() bool { return counted(t, e) == all })
+			text := log.String()
+			if got := strings.Contains(text, said); got != test.says {
+				t.Errorf("says that there are fewer writers: %t, want %t:\n%s", got, test.says, text)
+			}
+			if got := strings.Contains(text, finding); got != test.finds {
+				t.Errorf("finds too few connections: %t, want %t:\n%s", got, test.finds, text)
+			}
+			if strings.Contains(text, "too many connections") {
+				t.Errorf("it wanted more than it may have:\n%s", text)
+			}
+		})
+	}
+}
