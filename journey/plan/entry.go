@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -217,7 +218,8 @@ func SameValue(a, b string) bool {
 	return false
 }
 
-// sameNumber compares whole numbers of 64 bits exactly, others as float64.
+// sameNumber compares whole numbers of 64 bits exactly, others as float64. Numbers beyond
+// that, of which ParseFloat says that they are out of range, are infinite, as to rules.
 func sameNumber(a, b string) bool {
 	m, errM := strconv.ParseInt(a, 10, 64)
 	n, errN := strconv.ParseInt(b, 10, 64)
@@ -226,7 +228,8 @@ func sameNumber(a, b string) bool {
 	}
 	f, errF := strconv.ParseFloat(a, 64)
 	g, errG := strconv.ParseFloat(b, 64)
-	return errF == nil && errG == nil && f == g
+	known := func(err error) bool { return err == nil || errors.Is(err, strconv.ErrRange) }
+	return known(errF) && known(errG) && f == g
 }
 
 func (c *compiler) becomes(place string, t *Trigger, words ...string) string {

@@ -267,3 +267,19 @@ func TestDurations(t *testing.T) {
 		}
 	}
 }
+
+// TestSameValue: values are the same as rules compare them. Numbers beyond float64 are
+// infinite to those.
+func TestSameValue(t *testing.T) {
+	for pair, want := range map[[2]string]bool{
+		{"-0", "0"}: true, {"0.1", "1e-1"}: true, {"5", "5.0"}: true, {`"\u00e9"`, `"é"`}: true,
+		{"9007199254740993", "9007199254740992.0"}: true, {"18446744073709551616", "18446744073709551617"}: true,
+		{"1e400", "1.0e400"}: true, {"-1e400", "-10e399"}: true, {"1e400", "1e500"}: true, {"1e-400", "0"}: true,
+		{"1e400", "-1e400"}: false, {"1e400", "1e300"}: false, {"9007199254740993", "9007199254740992"}: false,
+		{`"5"`, "5"}: false, {"null", `"null"`}: false, {"true", `"true"`}: false,
+	} {
+		if SameValue(pair[0], pair[1]) != want || SameValue(pair[1], pair[0]) != want {
+			t.Errorf("%s and %s are the same: want %t", pair[0], pair[1], want)
+		}
+	}
+}
