@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"sluice/ingest"
 )
@@ -44,4 +45,18 @@ func TestWritersStoreOnce(t *testing.T) {
 		second.stop()
 		b.checkCounts("events", testPartitions*(batches*3+1), 0)
 	})
+}
+
+// TestWriterAloneWaitsAsOne: of several writers one waits for company as if it were alone
+// while the others of its process have no partitions.
+func TestWriterAloneWaitsAsOne(t *testing.T) {
+	alone := ingest.FlushWait(&ingest.StoreFollower{})
+	for partitions, want := range map[int]time.Duration{1: alone, 2: 2 * alone} {
+		b := newBed(t, "sqlite")
+		e := start(b, setup{partitions: partitions, writers: 2})
+		b.eventually("all partitions are held", func() bool { return e.leases.Status().Held[ingest.StoreRole] == partitions })
+		if got := ingest.FlushWait(&ingest.StoreFollower{Leases: e.leases, Writer: 0, Writers: 2}); got != want {
+			t.Errorf("a process of %d partitions: its first writer waits %s, want %s", partitions, got, want)
+		}
+	}
 }
