@@ -22,7 +22,7 @@ func TestUsersAreFoundByTheirIDs(t *testing.T) {
 	s := migrated(t, "sqlite:"+file, sqlstore.Options{})
 	db := bypass(t, "sqlite", file)
 	all := sqlstore.UserStatements(t, s)
-	for _, name := range []string{"dump", "send_users", "user_by_key", "user_by_address", "user_chain", "user_profiles", "user_profiles_of", "user_put", "user_stay", "user_drop"} {
+	for _, name := range []string{"dump", "send_users", "user_by_key", "user_by_address", "user_chain", "user_profiles", "user_profiles_of", "user_put", "users_lock", "user_drop"} {
 		if all[name] == "" {
 			t.Errorf("%s is not among the statements that name users", name)
 		}

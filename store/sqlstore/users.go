@@ -3,8 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,18 +41,41 @@ func (t *txn) applyUsers(ctx context.Context, u *user.Changes) error {
 	return nil
 }
 
-// lockUsers makes sure that users that others are merged into are still there
-// when this commits. Two merges in opposite directions wait for each other, and
-// one fails.
+// lockUsers makes sure that users that others are merged into are still there when this
+// commits. They are of other partitions, whose writers change them meanwhile in the order
+// of their ids. So a transaction that holds some of them, or begins with users that it
+// drops, first locks all that it changes, in that order. Two merges in opposite directions
+// wait for each other and never in a circle.
 func (t *txn) lockUsers(ctx context.Context, u *user.Changes) error {
-	for _, id := range slices.Compact(slices.SortedFunc(slices.Values(u.Stay), user.ID.Compare)) {
-		var merged int64
-		err := t.conn.QueryRowContext(ctx, query(t.store.d, "user_stay"), t.store.d.userArgs(id.Partition, id.Number)...).Scan(&merged)
-		if errors.Is(err, sql.ErrNoRows) || err == nil && merged != 0 {
-			return fmt.Errorf("user %s is gone or merged: %w", id, sluice.ErrConflict)
+	if len(u.Stay)+len(u.Drop) == 0 {
+		return nil
+	}
+	ids := slices.Concat(u.Stay, u.Drop)
+	for i := range u.Put {
+		ids = append(ids, u.Put[i].ID)
+	}
+	slices.SortFunc(ids, user.ID.Compare)
+	numbers := make(map[int][]any)
+	for _, id := range slices.Compact(ids) {
+		numbers[id.Partition] = append(numbers[id.Partition], id.Number)
+	}
+	merged := make(map[user.ID]bool, len(ids)) // of those that are there
+	for _, p := range slices.Sorted(maps.Keys(numbers)) {
+		for piece := range slices.Chunk(numbers[p], t.store.d.keysAtOnce()) {
+			err := t.each(ctx, named(rawQuery(t.store.d, "users_lock"), len(piece)), t.store.d.userArgs(p, piece...), func(scan scanner) error {
+				id, to := user.ID{Partition: p}, int64(0)
+				err := scan(&id.Number, &to)
+				merged[id] = to != 0
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("users_lock: %w", err)
+			}
 		}
-		if err != nil {
-			return fmt.Errorf("user_stay: %w", err)
+	}
+	for _, id := range u.Stay {
+		if gone, there := merged[id]; gone || !there {
+			return fmt.Errorf("user %s is gone or merged: %w", id, sluice.ErrConflict)
 		}
 	}
 	return nil

@@ -1,1 +1,0 @@
-SELECT to_number FROM users WHERE $ONE_USER FOR UPDATE

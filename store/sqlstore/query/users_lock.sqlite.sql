@@ -1,0 +1,1 @@
+SELECT number, to_number FROM users WHERE $USERS
