@@ -212,7 +212,7 @@ type Member struct {
 
 // Say has this process say something with each of its beats: a name and a value
 // without blanks and "=". value is called before each beat and must not block.
-// Call it before Run.
+// Called after Run has begun, it takes effect with the next beat.
 func (l *Leases) Say(name string, value func() string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,6 +232,17 @@ func (l *Leases) Living() (all []Member, sure bool) {
 		all = append(all, Member{ID: id, Words: maps.Clone(l.members.all[id].words)})
 	}
 	return all, l.members.settled(now)
+}
+
+// Said returns what a process said by a name in the last of its beats that this one has
+// heard. It is empty if the process does not know that name, or is not known.
+func (l *Leases) Said(id, name string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m := l.members.all[id]; m != nil {
+		return m.words[name]
+	}
+	return ""
 }
 
 // watched is for how long this process has looked at the beats without a gap.

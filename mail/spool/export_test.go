@@ -1,6 +1,10 @@
 package spool
 
-import "time"
+import (
+	"time"
+
+	"sluice/flow"
+)
 
 // ComparePage has pages of so many keys compared, until restore is called.
 func ComparePage(keys int) (restore func()) {
@@ -31,6 +35,9 @@ func (s *Sender) Held() (n int) {
 	}
 	return n
 }
+
+// SayMarks has another process say what this one says of its marks.
+func (s *Sender) SayMarks(l *flow.Leases) { l.Say(marksWord, s.oldestMark) }
 
 // Looks returns how often a partition was looked through for such sends.
 func (s *Stats) Looks() int64 { return s.looks.Load() }

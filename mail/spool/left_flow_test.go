@@ -1,7 +1,9 @@
 package spool_test
 
 import (
+	"context"
 	"database/sql"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/mail"
@@ -79,6 +82,98 @@ func (x *lostWord) only(role string) *office {
 	return o
 }
 
+// outlives has a process live whose sender may end: it marks in its name, and the process
+// says of these marks what it knows. It is called before the sender runs.
+func (x *lostWord) outlives(o *office) {
+	lives := x.only("another")
+	o.sender.Process = lives.leases.ID()
+	o.sender.SayMarks(lives.leases)
+	ctx, stop := context.WithCancel(context.Background())
+	lives.leasing.Go(func() { _ = lives.leases.Run(ctx) })
+	x.b.Cleanup(func() {
+		stop()
+		lives.leasing.Wait()
+	})
+}
+
+// packMarked puts a batch of one item into a lane of partition 0, marked by some process.
+func (o *office) packMarked(lane string, batch []byte, evidence string, id func(*flow.LaneBatch) string) {
+	o.b.Helper()
+	o.pack(0, lane, 1, batch)
+	o.leased(0, func(lease *flow.Lease) {
+		l := o.lanes[0]
+		start := must(l.Begin(o.b.Context(), lease, time.Now().UnixMilli()))
+		o.b.must(l.WalkLanes(o.b.Context(), func(in string) bool { return in == lane }, func(b *flow.LaneBatch, _ bool) error {
+			if _, others := start.States[b.Place()]; others {
+				return nil
+			}
+			letters, err := l.Mark(o.b.Context(), lease, start.Server, evidence, []flow.LanePlace{{Batch: b}}, []string{id(b)})
+			if err == nil && letters != "m" {
+				err = fmt.Errorf("mark %s: %s", evidence, letters)
+			}
+			return err
+		}))
+	})
+}
+
+// TestMailOnTheWireOfAnotherProcess: Redis goes back while a process that lives has a mail on
+// the wire, for longer than the time after which others decide. Its partition is another's.
+// That one decides on what the first has done with, and leaves that mail alone.
+func TestMailOnTheWireOfAnotherProcess(t *testing.T) {
+	for _, class := range []mail.Class{mail.ClassTransactional, mail.ClassMarketing} {
+		b := newBed(t)
+		answered := make(chan struct{})
+		to := inOnePartition([]string{"wire.example", "done.example"})
+		w := newWire(func(e *mail.Envelope, n int) mail.Result {
+			if e.To == to[0] && n == 1 {
+				<-answered
+			}
+			return mail.Result{Kind: mail.ResultSent, Code: 250}
+		})
+		x := &lostWord{b: b, w: w, v: &valve{OneRoute: spooltest.OneRoute{Transport: w}}}
+		x.v.open.Store(true)
+		store := x.only(ingest.StoreRole)
+		store.run()
+		first := x.only(spool.Role)
+		x.outlives(first)
+		first.run()
+		id := store.submit(draft(to[0], mail.PriorityNormal, class))[0]
+		b.eventually("it is on the wire", func() bool { return len(w.came()) == 1 && store.totals() == "waiting 1" })
+		first.stopLeases()
+		first.leasing.Wait()
+		now := time.Now().UnixMilli()
+		done := mail.Send{
+			Message: sluice.NewMessageID(now), Recipients: 1, Priority: mail.PriorityNormal, Class: class, Form: mail.ContentMIME,
+			From: "shop@example.com", To: to[1], AcceptedMillis: now, ExpiresMillis: now + mail.DefaultExpiryMillis, Content: "Subject: hello\r\n\r\nhello\r\n",
+		}
+		store.packMarked(flow.LaneName(mail.PriorityNormal, class), mail.AppendSend(sluice.NewBatch(0), &done),
+			fmt.Sprintf("%s|%d|wire|0", first.sender.Process, now), func(*flow.LaneBatch) string { return done.ID() })
+		b.goBack()
+		second, clock := x.only(spool.Role), &shifted{}
+		second.sender.Clock, second.sender.DoubtAfter = clock, time.Minute
+		second.run()
+		b.eventually("lanes and ledger are compared", func() bool {
+			_, all := second.found()
+			return all && second.totals() == "waiting 2"
+		})
+		clock.by.Store(int64(spool.AfterMove + time.Minute))
+		b.eventually("it is decided on what came back", func() bool {
+			rows := must(store.store.MessageSends(t.Context(), done.Message))
+			return len(rows) == 1 && rows[0].State != mail.SendWaiting
+		})
+		if row := must(store.store.MessageSends(t.Context(), id))[0]; row.State != mail.SendWaiting {
+			t.Errorf("%v: what is on the wire is %s in the ledger, %q", class, row.State, row.Reply)
+		}
+		close(answered)
+		want := map[mail.Class]string{mail.ClassTransactional: "sent 2", mail.ClassMarketing: "sent 1, in_doubt 1"}[class]
+		b.eventually("all is recorded: "+want, func() bool { return second.waiting() == 0 && second.totals() == want })
+		w.wantOnce(t)
+		first.stop()
+		second.stop()
+		store.stop()
+	}
+}
+
 // newLostWord has a mail marked, attempted and recorded, and stored if it is to be. With
 // another process, that one has marked it, and lives; the sender has stopped.
 func newLostWord(t *testing.T, stored, another bool) *lostWord {
@@ -99,9 +194,7 @@ func newLostWord(t *testing.T, stored, another bool) *lostWord {
 	}
 	x.sender = x.only(spool.Role)
 	if another {
-		lives := x.only("another")
-		lives.run()
-		x.sender.sender.Process = lives.leases.ID()
+		x.outlives(x.sender)
 	}
 	x.v.open.Store(true)
 	x.sender.run()

@@ -372,8 +372,9 @@ func enteredAt(entry string) time.Time {
 // lease: one whose process has died is in doubt. One that this process has
 // marked itself, in an earlier lease, and that is not on its way was never
 // handed to anybody. But if Redis has become another one since (settleMoved),
-// nobody knows. Another process that lives has AfterMove to tell what came of its
-// attempt; after that it has told it to the Redis that is lost.
+// nobody knows. Another process that lives says which marks it still has on their way.
+// What it has not, it has told to the Redis that is lost, and AfterMove later the ledger
+// has what was heard of it.
 func (p *part) settleOrphans(ctx context.Context) error {
 	s, now := p.s, p.s.Clock.Now()
 	p.mu.Lock()
@@ -404,7 +405,7 @@ func (p *part) settleOrphans(ctx context.Context) error {
 			s.hand(ctx, finished{item: it, waits: true})
 		case s.Leases.Dead(e.process):
 			s.doubt(ctx, it, e, died, now)
-		case before && now.After(p.lookUntil):
+		case before && now.After(p.lookUntil) && s.landed(e):
 			moved = append(moved, it)
 		default:
 			kept = append(kept, it)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"sluice"
 	"sluice/flow"
 	"sluice/mail"
 )
@@ -92,5 +93,32 @@ func TestAllLostMarksAreTakenBack(t *testing.T) {
 	s.takingBack.Wait()
 	if n := r.takenBack.Load(); n != 0 {
 		t.Errorf("%d sends are counted that nobody hands on", n)
+	}
+}
+
+// A process says the smallest number of its marks that is on its way, and which it has next
+// while there is none.
+func TestOldestMark(t *testing.T) {
+	s := &Sender{Process: "p", Clock: sluice.SystemClock{}, flying: make(map[string]int)}
+	want := func(when, number string) {
+		t.Helper()
+		if got := s.oldestMark(); got != number {
+			t.Errorf("%s: it says %s, want %s", when, got, number)
+		}
+	}
+	want("before the first mark", "1")
+	first, second := s.newMark("wire", 2), s.newMark("wire", 1)
+	want("two marks", "1")
+	s.fly(second, -1)
+	s.fly(first, -1)
+	want("one mail is on its way", "1")
+	third := s.newMark("wire", 1)
+	s.fly(first, -1)
+	want("the first has ended", "3")
+	s.fly(third, -1)
+	want("none is on its way", "4")
+	s.Leases = flow.NewLeases(nil, nil, s.Log)
+	if s.landed(evidence{process: "of an older program"}) {
+		t.Error("a process that says nothing has said that a mark is on its way no more")
 	}
 }

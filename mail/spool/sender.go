@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"sluice"
@@ -55,7 +55,6 @@ type Sender struct {
 	Stats      *Stats
 	DoubtAfter time.Duration // how long what is in doubt waits for its last attempt
 
-	marks     atomic.Uint64 // how often this process has marked
 	comparing chan struct{} // room for so many comparisons
 	crews     []*crew       // of each transport; set before anything runs
 
@@ -64,6 +63,7 @@ type Sender struct {
 	mu        sync.Mutex
 	parts     []*part        // that are held; its elements are never changed
 	turn      int            // which of parts is asked first
+	marks     uint64         // how often this process has marked
 	flying    map[string]int // by mark: how many of its sends are on their way
 	recorders map[int]*recorder
 }
@@ -147,6 +147,7 @@ func (s *Sender) Run(fetch, work context.Context) {
 		s.crews[i] = newCrew(t)
 	}
 	s.mu.Unlock()
+	s.Leases.Say(marksWord, s.oldestMark)
 
 	var reading, working, recording sync.WaitGroup
 	for i := range s.Lanes {
@@ -251,6 +252,44 @@ func (s *Sender) fly(mark string, sends int) {
 	}
 }
 
+// marksWord is what a process says of its marks with each beat: no mark with a smaller
+// number is on its way. That number only rises, since marks get theirs in the step that
+// notes them as on their way (newMark). So it stays true whenever it was said, whatever
+// Redis has forgotten since, and no clock is asked.
+const marksWord = "marks"
+
+// newMark returns the evidence of a new mark, and notes that so many sends are on their way
+// with it.
+func (s *Sender) newMark(route string, sends int) string {
+	e := evidence{process: s.Process, millis: s.Clock.Now().UnixMilli(), route: route}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.marks++
+	e.number = s.marks
+	mark := e.String()
+	s.flying[mark] = sends
+	return mark
+}
+
+// oldestMark is the value of marksWord.
+func (s *Sender) oldestMark() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	oldest := s.marks + 1
+	for mark := range s.flying {
+		e, _ := parseEvidence(mark) // which newMark wrote
+		oldest = min(oldest, e.number)
+	}
+	return strconv.FormatUint(oldest, 10)
+}
+
+// landed reports whether the process of a mark says that it is not on its way. An older
+// program does not say.
+func (s *Sender) landed(e evidence) bool {
+	oldest, err := strconv.ParseUint(s.Leases.Said(e.process, marksWord), 10, 64)
+	return err == nil && e.number < oldest
+}
+
 // attempt makes ready, marks and delivers a window.
 func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 	t := c.transport
@@ -337,12 +376,11 @@ func (s *Sender) markAll(ctx context.Context, route string, window []*item) []ma
 
 func (s *Sender) mark(ctx context.Context, route string, p *part, items []*item) []marked {
 	slices.SortStableFunc(items, func(a, b *item) int { return comparePlaces(&a.place, &b.place) })
-	e := evidence{process: s.Process, millis: s.Clock.Now().UnixMilli(), route: route, number: s.marks.Add(1)}.String()
+	e := s.newMark(route, len(items))
 	places, ids := make([]flow.LanePlace, len(items)), make([]string, len(items))
 	for i, it := range items {
 		places[i], ids[i], it.mark = it.place, it.id(), e
 	}
-	s.fly(e, len(items))
 	letters, err := p.lanes.Mark(ctx, p.lease, p.start.Server, e, places, ids)
 	if err != nil {
 		p.end()
