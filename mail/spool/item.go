@@ -78,17 +78,33 @@ func (it *item) dead(nowMillis int64) *sluice.DeadLetter {
 // bytes is what it takes in memory, roughly.
 func (it *item) bytes() int { return 512 + len(it.send.Content) }
 
-// evidence is what a mark says: who, when, for which route, and a number that
-// makes it new.
+// evidence is what a mark says: which process, when, for which route, a number that makes it
+// new, and on which Redis. The last two are one number in its text, of which older programs
+// know no more than that it is one. Their own marks have no history.
 type evidence struct {
 	process string
 	millis  int64
 	route   string
-	number  uint64
+	number  uint64 // rises within its process
+	history uint64 // historyOf the Redis on which it was made; 0: unknown
 }
 
+// numberBits is how many bits of the number in the text are evidence.number: a process that
+// marks 10,000 times a second needs more after 3 years. The upper ones are the history.
+const numberBits = 40
+
 func (e evidence) String() string {
-	return fmt.Sprintf("%s|%d|%s|%d", e.process, e.millis, e.route, e.number)
+	return fmt.Sprintf("%s|%d|%s|%d", e.process, e.millis, e.route, e.history<<numberBits|e.number)
+}
+
+// historyOf is what marks keep of a replication id, 24 bits of it; 0: it is none. Redis makes
+// them at random, so two are alike once in 16,000,000 times.
+func historyOf(server string) uint64 {
+	h, err := strconv.ParseUint(server[:min(6, len(server))], 16, 64)
+	if err != nil {
+		return 0
+	}
+	return h
 }
 
 // parseEvidence reads what String wrote.
@@ -101,6 +117,7 @@ func parseEvidence(s string) (evidence, error) {
 	var err error
 	if e.millis, err = strconv.ParseInt(fields[1], 10, 64); err == nil {
 		e.number, err = strconv.ParseUint(fields[3], 10, 64)
+		e.history, e.number = e.number>>numberBits, e.number&(1<<numberBits-1)
 	}
 	if err != nil {
 		return evidence{}, fmt.Errorf("read mark %q: %w", s, err)

@@ -69,6 +69,7 @@ type lostWord struct {
 	w       *wire
 	v       *valve
 	replica *servers.Redis
+	clock   *shifted
 	sender  *office // has attempted it
 }
 
@@ -175,8 +176,9 @@ func TestMailOnTheWireOfAnotherProcess(t *testing.T) {
 }
 
 // newLostWord has a mail marked, attempted and recorded, and stored if it is to be. With
-// another process, that one has marked it, and lives; the sender has stopped.
-func newLostWord(t *testing.T, stored, another bool) *lostWord {
+// another process, that one has marked it, and lives; the sender has stopped. The clock of
+// the replica's machine is behind by some time: a process goes by the earlier one.
+func newLostWord(t *testing.T, stored, another bool, behind time.Duration) *lostWord {
 	t.Helper()
 	master, replica, way := replicated(t)
 	b := newBedOn(t, "redis://"+way.Addr())
@@ -185,7 +187,7 @@ func newLostWord(t *testing.T, stored, another bool) *lostWord {
 		<-answered
 		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
-	x := &lostWord{b: b, w: w, v: &valve{OneRoute: spooltest.OneRoute{Transport: w}}, replica: replica}
+	x := &lostWord{b: b, w: w, v: &valve{OneRoute: spooltest.OneRoute{Transport: w}}, replica: replica, clock: &shifted{}}
 	intake := x.only(ingest.StoreRole)
 	intake.run()
 	id := intake.inTheLedger(0, 1, mail.ClassMarketing)[0] + ".0"
@@ -193,6 +195,7 @@ func newLostWord(t *testing.T, stored, another bool) *lostWord {
 		intake.stop()
 	}
 	x.sender = x.only(spool.Role)
+	x.sender.sender.Clock = x.clock
 	if another {
 		x.outlives(x.sender)
 	}
@@ -209,11 +212,18 @@ func newLostWord(t *testing.T, stored, another bool) *lostWord {
 	if another {
 		x.sender.stop()
 	}
+	x.clock.by.Store(-int64(behind))
 	way.Redirect("tcp", replica.Addr())
 	b.must(master.Kill())
 	way.Cut()
 	return x
 }
+
+// lostWords are those with which tests begin.
+var lostWords = []struct {
+	stored bool
+	behind time.Duration
+}{{false, 0}, {true, 0}, {false, 30 * time.Second}}
 
 // wantSettled checks that the mail was sent once, and that it is in doubt, unless the ledger
 // has it.
@@ -233,12 +243,12 @@ func (x *lostWord) wantSettled(o *office, stored bool) {
 // of it is lost with the master, and was not stored. The process lives, and has forgotten it:
 // it does not attempt it again. What was stored is not in doubt.
 func TestWhatWasRecordedBeforeAMoveIsInDoubt(t *testing.T) {
-	for _, stored := range []bool{false, true} {
-		x := newLostWord(t, stored, false)
-		if !stored {
+	for _, c := range lostWords {
+		x := newLostWord(t, c.stored, false, c.behind)
+		if !c.stored {
 			x.only(ingest.StoreRole).run()
 		}
-		x.wantSettled(x.sender, stored)
+		x.wantSettled(x.sender, c.stored)
 	}
 }
 
@@ -246,23 +256,23 @@ func TestWhatWasRecordedBeforeAMoveIsInDoubt(t *testing.T) {
 // has by then. It waits for what the one that has marked it says, but not for as long as that
 // one lives.
 func TestWhatAnotherHasMarkedBeforeAMoveIsInDoubt(t *testing.T) {
-	for _, stored := range []bool{false, true} {
-		x := newLostWord(t, stored, true)
-		if !stored {
+	for _, c := range lostWords {
+		x := newLostWord(t, c.stored, true, c.behind)
+		if !c.stored {
 			x.only(ingest.StoreRole).run()
 		}
-		o, clock := x.only(spool.Role), &shifted{}
-		o.sender.Clock = clock
+		o := x.only(spool.Role)
+		o.sender.Clock = x.clock
 		o.run()
 		x.b.eventually("lanes and ledger are compared", func() bool {
 			_, all := o.foundOn(x.replica.URL())
 			return all
 		})
-		if !stored && o.waitingOn(x.replica.URL()) != 1 {
+		if !c.stored && o.waitingOn(x.replica.URL()) != 1 {
 			t.Error("it was decided on at once; want it to be left to the process that has marked it")
 		}
-		clock.by.Store(int64(spool.AfterMove + time.Second))
-		x.wantSettled(o, stored)
+		x.clock.by.Store(int64(spool.AfterMove + time.Second))
+		x.wantSettled(o, c.stored)
 	}
 }
 

@@ -392,7 +392,7 @@ func (p *part) settleOrphans(ctx context.Context) error {
 	var kept, moved []*item
 	for _, it := range left {
 		e, err := parseEvidence(it.mark)
-		before := e.millis < p.start.Moved.UnixMilli() && it.broken == nil // Redis became another one
+		before := p.before(e) && it.broken == nil
 		switch {
 		case err != nil:
 			s.Log.Error("a send is marked without evidence; it counts as in doubt", "send", it.id(), "partition", p.number, "error", err)
@@ -416,6 +416,16 @@ func (p *part) settleOrphans(ctx context.Context) error {
 	defer p.mu.Unlock()
 	p.orphans = append(p.orphans, kept...)
 	return nil
+}
+
+// before reports whether a mark is from before Redis became another one. The Redis itself
+// says so: its clock may differ from that of the one before. A mark of an older program has
+// its time alone.
+func (p *part) before(e evidence) bool {
+	if e.history != 0 {
+		return e.history != historyOf(p.start.Server)
+	}
+	return e.millis < p.start.Moved.UnixMilli()
 }
 
 // settleMoved decides on sends that a process that lives has marked before Redis became another

@@ -3,6 +3,7 @@ package spool
 import (
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 
 	"sluice"
@@ -107,12 +108,12 @@ func TestOldestMark(t *testing.T) {
 		}
 	}
 	want("before the first mark", "1")
-	first, second := s.newMark("wire", 2), s.newMark("wire", 1)
+	first, second := s.newMark("wire", "ffffff", 2), s.newMark("wire", "ffffff", 1)
 	want("two marks", "1")
 	s.fly(second, -1)
 	s.fly(first, -1)
 	want("one mail is on its way", "1")
-	third := s.newMark("wire", 1)
+	third := s.newMark("wire", "ffffff", 1)
 	s.fly(first, -1)
 	want("the first has ended", "3")
 	s.fly(third, -1)
@@ -120,5 +121,20 @@ func TestOldestMark(t *testing.T) {
 	s.Leases = flow.NewLeases(nil, nil, s.Log)
 	if s.landed(evidence{process: "of an older program"}) {
 		t.Error("a process that says nothing has said that a mark is on its way no more")
+	}
+}
+
+// Marks of older programs have no history, and those read marks that have one.
+func TestEvidence(t *testing.T) {
+	mark := evidence{process: "p", millis: 5, route: "wire", number: 7, history: historyOf("a1b2c3d4e5f60718293a4b5c6d7e8f9001122334")}
+	if got, err := parseEvidence(mark.String()); err != nil || got != mark || mark.history != 0xa1b2c3 {
+		t.Errorf("%s is read as %+v, %v; want %+v", mark, got, err, mark)
+	}
+	older := evidence{process: "p", millis: 5, route: "wire", number: 7}
+	if got, err := parseEvidence("p|5|wire|7"); err != nil || got != older {
+		t.Errorf("the mark of an older program is read as %+v, %v; want %+v", got, err, older)
+	}
+	if fields := strings.Split(mark.String(), "|"); len(fields) != 4 || fields[1] != "5" {
+		t.Errorf("%s: older programs want PROCESS|MS|ROUTE|NUMBER", mark)
 	}
 }

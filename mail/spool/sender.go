@@ -258,10 +258,10 @@ func (s *Sender) fly(mark string, sends int) {
 // Redis has forgotten since, and no clock is asked.
 const marksWord = "marks"
 
-// newMark returns the evidence of a new mark, and notes that so many sends are on their way
-// with it.
-func (s *Sender) newMark(route string, sends int) string {
-	e := evidence{process: s.Process, millis: s.Clock.Now().UnixMilli(), route: route}
+// newMark returns the evidence of a new mark on a Redis, and notes that so many sends are on
+// their way with it.
+func (s *Sender) newMark(route, server string, sends int) string {
+	e := evidence{process: s.Process, millis: s.Clock.Now().UnixMilli(), route: route, history: historyOf(server)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.marks++
@@ -376,7 +376,7 @@ func (s *Sender) markAll(ctx context.Context, route string, window []*item) []ma
 
 func (s *Sender) mark(ctx context.Context, route string, p *part, items []*item) []marked {
 	slices.SortStableFunc(items, func(a, b *item) int { return comparePlaces(&a.place, &b.place) })
-	e := s.newMark(route, len(items))
+	e := s.newMark(route, p.start.Server, len(items))
 	places, ids := make([]flow.LanePlace, len(items)), make([]string, len(items))
 	for i, it := range items {
 		places[i], ids[i], it.mark = it.place, it.id(), e
