@@ -175,6 +175,36 @@ func TestMailOnTheWireOfAnotherProcess(t *testing.T) {
 	}
 }
 
+// TestUnreadableMailOfAnotherProcess: what cannot be read, and was marked by a process that
+// lives before Redis went back, becomes a dead letter when others decide on its marks.
+func TestUnreadableMailOfAnotherProcess(t *testing.T) {
+	b := newBed(t)
+	x := &lostWord{b: b, w: newWire(nil), v: &valve{}}
+	x.v.Transport = x.w
+	store := x.only(ingest.StoreRole)
+	store.run()
+	lives := x.only(spool.Role)
+	x.outlives(lives)
+	batch := mail.AppendSend(sluice.NewBatch(0), &mail.Send{})
+	batch[5] = 0xEE // no kind that there is
+	store.packMarked(flow.LaneName(mail.PriorityNormal, mail.ClassMarketing), batch, fmt.Sprintf("%s|%d|wire|1", lives.sender.Process, time.Now().UnixMilli()),
+		func(in *flow.LaneBatch) string { return "broken " + in.Place() + " 0" })
+	b.goBack()
+	o, clock := x.only(spool.Role), &shifted{}
+	o.sender.Clock = clock
+	o.run()
+	b.eventually("lanes and ledger are compared", func() bool {
+		found, _, due, err := o.lanes[0].Found(t.Context())
+		b.must(err)
+		return found != "" && !due
+	})
+	if o.waiting() != 1 {
+		t.Error("it was decided on at once; want it to be left to the process that has marked it")
+	}
+	clock.by.Store(int64(spool.AfterMove + time.Minute))
+	b.eventually("it has left its lane", func() bool { return o.waiting() == 0 && must(o.store.CountDeadLetters(t.Context())) == 1 })
+}
+
 // newLostWord has a mail marked, attempted and recorded, and stored if it is to be. With
 // another process, that one has marked it, and lives; the sender has stopped. The clock of
 // the replica's machine is behind by some time: a process goes by the earlier one.

@@ -374,7 +374,8 @@ func enteredAt(entry string) time.Time {
 // handed to anybody. But if Redis has become another one since (settleMoved),
 // nobody knows. Another process that lives says which marks it still has on their way.
 // What it has not, it has told to the Redis that is lost, and AfterMove later the ledger
-// has what was heard of it.
+// has what was heard of it. What cannot be read was attempted by none: it becomes a dead
+// letter by then.
 func (p *part) settleOrphans(ctx context.Context) error {
 	s, now := p.s, p.s.Clock.Now()
 	p.mu.Lock()
@@ -392,20 +393,21 @@ func (p *part) settleOrphans(ctx context.Context) error {
 	var kept, moved []*item
 	for _, it := range left {
 		e, err := parseEvidence(it.mark)
-		before := p.before(e) && it.broken == nil
+		before := p.before(e)
+		told := before && now.After(p.lookUntil)
 		switch {
 		case err != nil:
 			s.Log.Error("a send is marked without evidence; it counts as in doubt", "send", it.id(), "partition", p.number, "error", err)
 			s.doubt(ctx, it, e, died, now)
 		case s.isFlying(it):
 			kept = append(kept, it)
-		case e.process == s.Process && before:
+		case e.process == s.Process && before && it.broken == nil:
 			moved = append(moved, it)
 		case e.process == s.Process:
 			s.hand(ctx, finished{item: it, waits: true})
-		case s.Leases.Dead(e.process):
+		case s.Leases.Dead(e.process), told && it.broken != nil:
 			s.doubt(ctx, it, e, died, now)
-		case before && now.After(p.lookUntil) && s.landed(e):
+		case told && s.landed(e):
 			moved = append(moved, it)
 		default:
 			kept = append(kept, it)
