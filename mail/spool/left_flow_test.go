@@ -3,9 +3,11 @@ package spool_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -205,44 +207,58 @@ func TestUnreadableMailOfAnotherProcess(t *testing.T) {
 	b.eventually("it has left its lane", func() bool { return o.waiting() == 0 && must(o.store.CountDeadLetters(t.Context())) == 1 })
 }
 
-// newLostWord has a mail marked, attempted and recorded, and stored if it is to be. With
-// another process, that one has marked it, and lives; the sender has stopped. The clock of
-// the replica's machine is behind by some time: a process goes by the earlier one.
-func newLostWord(t *testing.T, stored, another bool, behind time.Duration) *lostWord {
+// word is how a word is lost.
+type word struct {
+	stored   bool          // the ledger has it
+	another  bool          // a process that lives has marked the mail, and its sender has stopped
+	deferred bool          // it is that the mail is to be attempted again
+	behind   time.Duration // the clock of the replica's machine; a process goes by the earlier one
+}
+
+// newLostWord has a mail marked, attempted and recorded, and stored if it is to be.
+func newLostWord(t *testing.T, of word) *lostWord {
 	t.Helper()
 	master, replica, way := replicated(t)
 	b := newBedOn(t, "redis://"+way.Addr())
 	answered := make(chan struct{})
-	w := newWire(func(*mail.Envelope, int) mail.Result {
+	w := newWire(func(_ *mail.Envelope, n int) mail.Result {
 		<-answered
+		if of.deferred && n == 1 {
+			return mail.Result{Kind: mail.ResultDeferred, Code: 451}
+		}
 		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
 	x := &lostWord{b: b, w: w, v: &valve{OneRoute: spooltest.OneRoute{Transport: w}}, replica: replica, clock: &shifted{}}
 	intake := x.only(ingest.StoreRole)
 	intake.run()
-	id := intake.inTheLedger(0, 1, mail.ClassMarketing)[0] + ".0"
-	if !stored {
+	message := intake.inTheLedger(0, 1, mail.ClassMarketing)[0]
+	if !of.stored {
 		intake.stop()
 	}
 	x.sender = x.only(spool.Role)
 	x.sender.sender.Clock = x.clock
-	if another {
+	if of.another {
 		x.outlives(x.sender)
 	}
 	x.v.open.Store(true)
 	x.sender.run()
 	b.eventually("it is on the wire", func() bool { return len(w.came()) == 1 })
 	lanes := flow.NewLog(must(flow.Dial(t.Context(), replica.URL())), flow.Partitions(testPartitions)[mail.SendPartition("u0@example.com", testPartitions)]).Lanes()
-	b.eventually("the replica has the mark", func() bool { return must(lanes.Marks(t.Context(), []string{id}))[0] != "" })
+	b.eventually("the replica has the mark", func() bool { return must(lanes.Marks(t.Context(), []string{message + ".0"}))[0] != "" })
 	other := must(rueidis.NewClient(plainOption(replica.URL())))
 	defer other.Close()
 	b.must(other.Do(t.Context(), other.B().Arbitrary("REPLICAOF", "NO", "ONE").Build()).Error()) // it hears nothing more
 	close(answered)
-	b.eventually("it is recorded", func() bool { return x.sender.waiting() == 0 && (!stored || x.sender.totals() == "sent 1") })
-	if another {
+	b.eventually("it is recorded", func() bool {
+		if of.deferred {
+			return must(x.sender.store.MessageSends(t.Context(), message))[0].Attempts == 1
+		}
+		return x.sender.waiting() == 0 && (!of.stored || x.sender.totals() == "sent 1")
+	})
+	if of.another {
 		x.sender.stop()
 	}
-	x.clock.by.Store(-int64(behind))
+	x.clock.by.Store(-int64(of.behind))
 	way.Redirect("tcp", replica.Addr())
 	b.must(master.Kill())
 	way.Cut()
@@ -250,10 +266,7 @@ func newLostWord(t *testing.T, stored, another bool, behind time.Duration) *lost
 }
 
 // lostWords are those with which tests begin.
-var lostWords = []struct {
-	stored bool
-	behind time.Duration
-}{{false, 0}, {true, 0}, {false, 30 * time.Second}}
+var lostWords = []word{{}, {stored: true}, {behind: 30 * time.Second}}
 
 // wantSettled checks that the mail was sent once, and that it is in doubt, unless the ledger
 // has it.
@@ -274,7 +287,7 @@ func (x *lostWord) wantSettled(o *office, stored bool) {
 // it does not attempt it again. What was stored is not in doubt.
 func TestWhatWasRecordedBeforeAMoveIsInDoubt(t *testing.T) {
 	for _, c := range lostWords {
-		x := newLostWord(t, c.stored, false, c.behind)
+		x := newLostWord(t, c)
 		if !c.stored {
 			x.only(ingest.StoreRole).run()
 		}
@@ -287,7 +300,8 @@ func TestWhatWasRecordedBeforeAMoveIsInDoubt(t *testing.T) {
 // one lives.
 func TestWhatAnotherHasMarkedBeforeAMoveIsInDoubt(t *testing.T) {
 	for _, c := range lostWords {
-		x := newLostWord(t, c.stored, true, c.behind)
+		c.another = true
+		x := newLostWord(t, c)
 		if !c.stored {
 			x.only(ingest.StoreRole).run()
 		}
@@ -304,6 +318,67 @@ func TestWhatAnotherHasMarkedBeforeAMoveIsInDoubt(t *testing.T) {
 		x.clock.by.Store(int64(spool.AfterMove + time.Second))
 		x.wantSettled(o, c.stored)
 	}
+}
+
+// TestWhatWasDeferredBeforeAMoveWaits: the replica has the mark of a mail, and the ledger knows
+// that its attempt was turned away, and when the next one is due. It has not arrived: it waits
+// for that.
+func TestWhatWasDeferredBeforeAMoveWaits(t *testing.T) {
+	for _, another := range []bool{false, true} {
+		x := newLostWord(t, word{stored: true, another: another, deferred: true})
+		o := x.sender
+		if another {
+			o = x.only(spool.Role)
+			o.sender.Clock = x.clock
+			o.run()
+		}
+		x.b.eventually("lanes and ledger are compared", func() bool {
+			_, all := o.foundOn(x.replica.URL())
+			return all
+		})
+		x.clock.by.Store(int64(spool.AfterMove + time.Second))
+		x.b.eventually("it is settled", func() bool { return o.waitingOn(x.replica.URL()) == 0 && o.totals() != "waiting 1" })
+		if got := o.totals(); got != "sent 1" || len(x.w.came()) != 2 {
+			t.Errorf("another is %v: the ledger has %s, attempted %d times; want sent 1, 2 times", another, got, len(x.w.came()))
+		}
+	}
+}
+
+// awayRecord is a ledger that can be away for who asks for rows.
+type awayRecord struct {
+	spool.Record
+	away  atomic.Bool
+	asked atomic.Int64 // meanwhile
+}
+
+func (a *awayRecord) SendRows(ctx context.Context, keys []mail.SendKey) ([]mail.SendRow, error) {
+	if a.away.Load() {
+		a.asked.Add(1)
+		return nil, errors.New("the database is away")
+	}
+	return a.Record.SendRows(ctx, keys)
+}
+
+// TestMarksBehindAMoveWhileTheLedgerIsAway: they stand until it can be asked, and the log says
+// so once.
+func TestMarksBehindAMoveWhileTheLedgerIsAway(t *testing.T) {
+	x := newLostWord(t, word{stored: true, another: true})
+	o := x.only(spool.Role)
+	record := &awayRecord{Record: o.store}
+	o.sender.Clock, o.sender.Record = x.clock, record
+	o.run()
+	x.b.eventually("lanes and ledger are compared", func() bool {
+		_, all := o.foundOn(x.replica.URL())
+		return all
+	})
+	record.away.Store(true)
+	x.clock.by.Store(int64(spool.AfterMove + time.Second))
+	x.b.eventually("it is asked several times", func() bool { return record.asked.Load() > 3 })
+	if n := strings.Count(x.b.log.String(), "records of sends that were marked before"); n != 1 {
+		t.Errorf("the log says %d times that records cannot be read, want once", n)
+	}
+	record.away.Store(false)
+	x.wantSettled(o, true)
 }
 
 // goBack has Redis be another one, which has lost some keys of all partitions.

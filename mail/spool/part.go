@@ -3,6 +3,7 @@ package spool
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,6 +74,7 @@ type part struct {
 	// Owned by the goroutine that reads, but for start.Server.
 	start      flow.LaneState
 	looked     time.Time // for orphans
+	unsettled  bool      // what they need of the ledger could not be read at the last look
 	asked      time.Time // whether the ledger is another one
 	swept      time.Time
 	tended     time.Time // when sublanes were looked at
@@ -432,8 +434,9 @@ func (p *part) before(e evidence) bool {
 
 // settleMoved decides on sends that a process that lives has marked before Redis became another
 // one, and that are not on their way. It may have attempted them, and recorded that where it is
-// lost. What has ended in the ledger leaves its lane; what has not is in doubt. Those of which
-// the ledger does not say so now are kept.
+// lost. What has ended in the ledger leaves its lane. What waits there for another attempt
+// waits in Redis, too. All else is in doubt. Those of which the ledger does not say so now are
+// kept.
 func (p *part) settleMoved(ctx context.Context, items []*item, now time.Time) (kept []*item) {
 	if len(items) == 0 {
 		return nil
@@ -442,20 +445,42 @@ func (p *part) settleMoved(ctx context.Context, items []*item, now time.Time) (k
 	for _, it := range items {
 		byKey[it.send.Key()] = it
 	}
-	ended, _, err := p.s.ended(ctx, byKey)
+	rows, err := p.s.Record.SendRows(ctx, slices.Collect(maps.Keys(byKey)))
 	if err != nil {
-		p.s.Log.Warn("records of sends that were marked before redis became another one could not be read; it is tried again", "partition", p.number, "sends", len(items), "error", err)
+		if !p.unsettled {
+			p.s.Log.Warn("records of sends that were marked before redis became another one could not be read; it is tried again until they can", "partition", p.number, "sends", len(items), "error", err)
+		}
+		p.unsettled = true
 		return items
 	}
-	for _, it := range ended {
-		delete(byKey, it.send.Key())
-		p.s.hand(ctx, finished{item: it})
+	p.unsettled = false
+	byRow := make(map[mail.SendKey]*mail.SendRow, len(rows))
+	for i := range rows {
+		byRow[rows[i].Key()] = &rows[i]
 	}
-	for _, it := range byKey {
-		e, _ := parseEvidence(it.mark) // it was read before
-		p.s.doubt(ctx, it, e, "redis has become another one since its process marked it", now)
+	for _, it := range items {
+		r := byRow[it.send.Key()]
+		switch e, _ := parseEvidence(it.mark); { // it was read before
+		case byKey[it.send.Key()] != it: // a second one of a key, when the first is recorded
+			kept = append(kept, it)
+		case r != nil && r.State != mail.SendInDoubt && over(r, &it.send):
+			p.s.hand(ctx, finished{item: it})
+		case r != nil && p.deferredBefore(r, &it.send):
+			again := it.send
+			again.Attempts, again.DueMillis = r.Attempts, r.DueMillis
+			p.s.hand(ctx, finished{item: it, verdict: verdict{again: &again}})
+		default:
+			p.s.doubt(ctx, it, e, "redis has become another one since its process marked it", now)
+		}
 	}
-	return nil
+	return kept
+}
+
+// deferredBefore reports whether the ledger knows that the attempt of a send that is marked
+// was turned away, and that it was not attempted again before Redis became another one: it was
+// not due by then. Times say nothing while clocks are apart.
+func (p *part) deferredBefore(r *mail.SendRow, s *mail.Send) bool {
+	return r.State == mail.SendWaiting && !s.Doubted && r.Attempts > s.Attempts && r.DueMillis > p.start.Moved.UnixMilli() && !sluice.ClocksApart(p.s.Clock)
 }
 
 // stillMarked returns those whose mark stands. What has become of the others is
