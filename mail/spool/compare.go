@@ -56,7 +56,8 @@ import (
 
 // AfterMove is for how long a sender looks up the record of each send before it
 // marks it, once a change of Redis was seen. A process that had read from the
-// log of before may write to the ledger even after the comparison.
+// log of before may write to the ledger even after the comparison. How long a
+// mail is on the wire is not bounded by it.
 const AfterMove = 10 * time.Minute
 
 const (

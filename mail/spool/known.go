@@ -30,12 +30,17 @@ const (
 )
 
 // known takes those out of a window that the ledger has as ended, and gives
-// their marks up. It does so for AfterMove after a change of Redis.
+// their marks up. It does so for AfterMove after a change of Redis, and with what is
+// attempted once more for DoubtAfter longer: it was put in doubt in that time.
 func (s *Sender) known(ctx context.Context, route string, window []*item) (left []*item, err error) {
 	now := s.Clock.Now()
 	byKey := make(map[mail.SendKey]*item)
 	for _, it := range window {
-		if it.broken == nil && now.Before(it.part.lookUntil) {
+		until := it.part.lookUntil
+		if it.send.Doubted {
+			until = until.Add(s.DoubtAfter)
+		}
+		if it.broken == nil && now.Before(until) {
 			byKey[it.send.Key()] = it
 		}
 	}

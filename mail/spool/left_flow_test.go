@@ -1,12 +1,16 @@
 package spool_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -212,6 +216,8 @@ type word struct {
 	stored   bool          // the ledger has it
 	another  bool          // a process that lives has marked the mail, and its sender has stopped
 	deferred bool          // it is that the mail is to be attempted again
+	class    mail.Class    // of the mail; 0: marketing
+	record   *lateRecord   // the ledger of the sender; nil: it is as ever
 	behind   time.Duration // the clock of the replica's machine; a process goes by the earlier one
 }
 
@@ -231,12 +237,15 @@ func newLostWord(t *testing.T, of word) *lostWord {
 	x := &lostWord{b: b, w: w, v: &valve{OneRoute: spooltest.OneRoute{Transport: w}}, replica: replica, clock: &shifted{}}
 	intake := x.only(ingest.StoreRole)
 	intake.run()
-	message := intake.inTheLedger(0, 1, mail.ClassMarketing)[0]
+	message := intake.inTheLedger(0, 1, cmp.Or(of.class, mail.ClassMarketing))[0]
 	if !of.stored {
 		intake.stop()
 	}
 	x.sender = x.only(spool.Role)
-	x.sender.sender.Clock = x.clock
+	x.sender.sender.Clock, x.sender.sender.DoubtAfter = x.clock, spool.AfterMove+5*time.Second // the default
+	if of.record != nil {
+		of.record.Record, x.sender.sender.Record = x.sender.store, of.record
+	}
 	if of.another {
 		x.outlives(x.sender)
 	}
@@ -342,6 +351,43 @@ func TestWhatWasDeferredBeforeAMoveWaits(t *testing.T) {
 			t.Errorf("another is %v: the ledger has %s, attempted %d times; want sent 1, 2 times", another, got, len(x.w.came()))
 		}
 	}
+}
+
+// lateRecord is a ledger that learns something just after it was asked for a row.
+type lateRecord struct {
+	spool.Record
+	learn chan func() // one that has it learn
+	once  sync.Once
+}
+
+func (l *lateRecord) SendRows(ctx context.Context, keys []mail.SendKey) ([]mail.SendRow, error) {
+	rows, err := l.Record.SendRows(ctx, keys)
+	l.once.Do(func() { (<-l.learn)() })
+	return rows, err
+}
+
+// TestTheLastAttemptBehindAMoveIsLookedUp: the ledger learns that transactional mail was sent
+// while it is put in doubt behind a move. It is not attempted once more.
+func TestTheLastAttemptBehindAMoveIsLookedUp(t *testing.T) {
+	record := lateRecord{learn: make(chan func(), 1)}
+	x := newLostWord(t, word{class: mail.ClassTransactional, record: &record})
+	record.learn <- func() {
+		send, _, _ := strings.Cut(slices.Collect(maps.Keys(x.w.times()))[0], ".")
+		x.b.must(x.sender.lanes[mail.SendPartition("u0@example.com", testPartitions)].Note(context.Background(), mail.AppendOutcome(nil, &mail.Outcome{
+			Message: send, Recipients: 1, Was: mail.SendWaiting, State: mail.SendSent, TimeMillis: time.Now().UnixMilli(), Attempts: 1, To: "u0@example.com",
+		})))
+	}
+	o := x.only(ingest.StoreRole)
+	o.run()
+	x.b.eventually("the ledger knows that it was sent", func() bool { return o.totals() == "sent 1" })
+	x.b.eventually("it waits for its last attempt", func() bool {
+		other, done := x.sender.on(x.replica.URL())
+		defer done()
+		_, later := other.inLanes()
+		return later == 1
+	})
+	x.clock.by.Store(int64(spool.AfterMove + 30*time.Second))
+	x.wantSettled(x.sender, true)
 }
 
 // awayRecord is a ledger that can be away for who asks for rows.
