@@ -4,7 +4,7 @@
 # test looks at that: those that kill leave the machine alive. In memory it costs nothing.
 set -euo pipefail
 
-readonly dir=/dev/shm most_kib=$((12 << 20)) # a run leaves less than a third of it at any time
+readonly dir=/dev/shm most_kib=$((12 << 20)) # a run takes less than half of it at any time
 
 try=$(mktemp -p "$dir" sluice-test-XXXXXX 2>/dev/null) || { echo "${TMPDIR:-/tmp}"; exit; }
 trap 'rm -f "$try"' EXIT
