@@ -251,7 +251,7 @@ func (s *Server) metrics() http.HandlerFunc {
 		select {
 		case scrapes <- struct{}{}:
 			defer func() { <-scrapes }()
-			promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorLog: scrapeLog{s.log.With("id", idOf(w))}}).ServeHTTP(w, r)
+			promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorLog: scrapeLog{s.log, idOf(w)}}).ServeHTTP(w, r)
 		default:
 			s.writeError(w, r, refusal(sluice.CodeUnavailable, "%d scrapes are answered already, try again later", maxParallelScrapes))
 		}
@@ -259,7 +259,10 @@ func (s *Server) metrics() http.HandlerFunc {
 }
 
 // scrapeLog logs what is wrong with a scrape, but for a caller who has read enough.
-type scrapeLog struct{ log *slog.Logger }
+type scrapeLog struct {
+	log *slog.Logger
+	id  string // of the request
+}
 
 // Println implements promhttp.Logger.
 func (l scrapeLog) Println(said ...any) {
@@ -268,7 +271,7 @@ func (l scrapeLog) Println(said ...any) {
 			return
 		}
 	}
-	l.log.Warn(strings.TrimSuffix(fmt.Sprintln(said...), "\n"))
+	l.log.Warn("metrics are not answered whole", "id", l.id, "error", strings.TrimSuffix(fmt.Sprintln(said...), "\n"))
 }
 
 // newRegistry returns a registry of this server's own, so that two programs in

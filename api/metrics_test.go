@@ -72,14 +72,14 @@ func TestDocumentHasEveryMetric(t *testing.T) {
 // A caller of /metrics who has read enough and hangs up is no fault; anything else is told.
 func TestWhoReadsEnoughOfTheMetricsIsNoFault(t *testing.T) {
 	var said strings.Builder
-	log := scrapeLog{slog.New(slog.NewTextHandler(&said, nil))}
+	log := scrapeLog{slog.New(slog.NewTextHandler(&said, nil)), "r1"}
 	for _, err := range []error{syscall.EPIPE, &net.OpError{Op: "write", Err: os.NewSyscallError("write", syscall.ECONNRESET)}} {
 		log.Println("error encoding and sending metric family:", err)
 	}
 	if said.Len() > 0 {
 		t.Errorf("said: %s", &said)
 	}
-	if log.Println("error gathering metrics:", errors.New("twice")); !strings.Contains(said.String(), `level=WARN msg="error gathering metrics: twice"`) {
+	if log.Println("error gathering metrics:", errors.New("twice")); !strings.Contains(said.String(), `level=WARN msg="metrics are not answered whole" id=r1 error="error gathering metrics: twice"`) {
 		t.Errorf("said: %s", &said)
 	}
 }
