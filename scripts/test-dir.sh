@@ -4,11 +4,17 @@
 # test looks at that: those that kill leave the machine alive. In memory it costs nothing.
 set -euo pipefail
 
-readonly dir=/dev/shm most_kib=$((12 << 20)) # a run takes less than half of it at any time
+# A run takes less than half of the room at any time, and as much again beside it.
+readonly dir=/dev/shm room_kib=$((12 << 20)) memory_kib=$((16 << 20))
 
 try=$(mktemp -p "$dir" sluice-test-XXXXXX 2>/dev/null) || { echo "${TMPDIR:-/tmp}"; exit; }
 trap 'rm -f "$try"' EXIT
 printf '#!/bin/sh\n' >"$try"
 chmod +x "$try"
-available=$(df -k --output=avail "$dir" | tail -1)
-if "$try" 2>/dev/null && [ "$available" -ge "$most_kib" ]; then echo "$dir"; else echo "${TMPDIR:-/tmp}"; fi
+room=$(df -k --output=avail "$dir" | tail -1)
+memory=$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)
+if "$try" 2>/dev/null && [ "$room" -ge "$room_kib" ] && [ "$memory" -ge "$memory_kib" ]; then
+	echo "$dir"
+else
+	echo "${TMPDIR:-/tmp}"
+fi
