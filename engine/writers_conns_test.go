@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -9,30 +8,15 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
 	"sluice/config"
 	"sluice/engine"
+	"sluice/test/logtest"
 )
 
 // logged keeps what is logged.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
+type logged = logtest.Buffer
 
 // limited makes a user of a PostgreSQL with a bound on connections, and returns the URL of a
 // database of that user.

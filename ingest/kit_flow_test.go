@@ -1,7 +1,6 @@
 package ingest_test
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -26,6 +25,7 @@ import (
 	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
+	"sluice/test/logtest"
 	"sluice/test/servers"
 	"sluice/test/tables"
 	"sluice/user"
@@ -527,24 +527,7 @@ func (e *engine) end(atOnce bool) {
 }
 
 // logBuffer keeps what an engine logs.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// String returns all that was logged.
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
+type logBuffer struct{ logtest.Buffer }
 
 func (l *logBuffer) has(parts ...string) bool {
 	for line := range strings.Lines(l.String()) {

@@ -1,40 +1,24 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"sluice/config"
 	"sluice/test/clocktest"
+	"sluice/test/logtest"
 )
 
 // patience bounds waiting for a condition, on a machine that is busy.
 const patience = 4 * time.Minute
 
 // buffer collects output that is read while it is written.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
+type buffer = logtest.Buffer
 
 // result is what a command did.
 type result struct {

@@ -1,7 +1,6 @@
 package domain
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -16,6 +15,7 @@ import (
 	"sluice/lib/doctor"
 	"sluice/mail/senderdomains"
 	"sluice/test/clocktest"
+	"sluice/test/logtest"
 	"sluice/test/servers"
 )
 
@@ -65,22 +65,7 @@ func (l *looks) count(domain string) int {
 }
 
 // lines is a log that may be read while it is written.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
+type lines = logtest.Buffer
 
 type watching struct {
 	*Watcher

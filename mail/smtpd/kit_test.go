@@ -16,6 +16,7 @@ import (
 	"sluice"
 	"sluice/lib/key"
 	"sluice/mail"
+	"sluice/test/logtest"
 )
 
 // patience is how long a test waits for what must happen.
@@ -117,22 +118,7 @@ type rig struct {
 	log    *lockedBuffer
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
+type lockedBuffer = logtest.Buffer
 
 // open is for most tests: who is on this machine needs no key.
 func open(o *Options) { o.OpenLoopback = true }

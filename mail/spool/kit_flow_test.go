@@ -1,7 +1,6 @@
 package spool_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -22,6 +21,7 @@ import (
 	"sluice/mail/spool"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
+	"sluice/test/logtest"
 	"sluice/test/servers"
 	"sluice/test/spooltest"
 	"sluice/test/tables"
@@ -130,22 +130,7 @@ func (b *bed) eventually(what string, ok func() bool) {
 	}
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
+type lockedBuffer = logtest.Buffer
 
 // office is a process of the program that takes messages in and sends them.
 type office struct {
