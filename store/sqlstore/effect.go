@@ -214,7 +214,7 @@ func (t *txn) stages(ctx context.Context, p *prepared, applied *store.Applied, w
 	if err := t.addFacts(ctx, e.Facts); err != nil {
 		return err
 	}
-	if err := t.addJourneyFacts(ctx, e.JourneyFacts); err != nil {
+	if err := t.addJourneyFacts(ctx, slices.Concat(e.JourneyFacts, t.mailFacts)); err != nil {
 		return err
 	}
 	if err := t.keepContexts(ctx, e.Contexts); err != nil {

@@ -21,9 +21,16 @@ import (
 // they share. What was tried and dropped: to delete them on a connection of its own. In
 // SQLite, which has one writer, that halved the speed of the store.
 
-// factsPiece is about how many facts of a partition are deleted in one transaction.
+// factsPiece is about how many rows of a partition are deleted in one transaction.
 // Those of one place go together.
-const factsPiece = 10_000
+const factsPiece = 1000
+
+// Rows of facts that one statement reads: at first, and at most. One that is for a few facts
+// does not read thousands of packs.
+const (
+	factRowsFirst = 32
+	factRowsMost  = 2 * store.MinFacts
+)
 
 var journeyFacts = factTarget()
 
@@ -46,7 +53,8 @@ func (t *txn) addJourneyFacts(ctx context.Context, facts []journey.Fact) error {
 	into.classes = classesOf(d, standardTableOf(into.name).columns)
 	columns := into.columns
 	cells := make([]store.Cell, 0, len(columns)*len(facts))
-	for _, f := range inOrder(facts, compareFacts) {
+	facts = slices.CompactFunc(inOrder(facts, compareFacts), func(a, b journey.Fact) bool { return compareFacts(a, b) == 0 })
+	for _, f := range packed(d, facts) {
 		if err := checkPlace(&f.Place); err != nil {
 			return fmt.Errorf("write facts: %w", err)
 		}
@@ -115,35 +123,92 @@ func placeArgs(d dialect, part int, p sluice.Place) []any {
 	return []any{part, major, major, minor, minor, p.Index}
 }
 
-// Facts implements store.JourneyStore. A full page may end among the facts of a place:
-// these are left to the next one.
-func (s *Store) Facts(ctx context.Context, partition int, after sluice.Place, limit int) (all []journey.Fact, err error) {
-	limit = max(limit, store.MinFacts)
-	bytes := 0
-	err = s.each(ctx, rawQuery(s.d, "journey_facts"), append(placeArgs(s.d, partition, after), limit), func(scan scanner) error {
-		var f journey.Fact
+// factRows returns rows of facts behind a place, the whole of each place; full: there may
+// be more than these.
+func (s *Store) factRows(ctx context.Context, partition int, after sluice.Place, limit int) (rows []journey.Fact, full bool, err error) {
+	rows, err = list(ctx, s.d, s.reads, func(scan scanner, f *journey.Fact) error {
 		f.Place.Partition = partition
-		err := scan((*number)(&f.Place.Position.Major), (*number)(&f.Place.Position.Minor), &f.Place.Index, &f.Number, &f.Kind, &f.Name, s.instant(&f.TimeMillis), &f.Body)
-		if err == nil && bytes >= store.FactsBytes && f.Place != all[len(all)-1].Place {
-			return errEnough
-		}
-		all, bytes = append(all, f), bytes+len(f.Body)
-		return err
-	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return nil, s.failed(err, "read facts of partition %d in", partition)
+		return scan((*number)(&f.Place.Position.Major), (*number)(&f.Place.Position.Minor), &f.Place.Index, &f.Number, &f.Kind, &f.Name, s.instant(&f.TimeMillis), &f.Body)
+	}, rawQuery(s.d, "journey_facts"), append(placeArgs(s.d, partition, after), limit)...)
+	if err != nil || len(rows) < limit {
+		return rows, false, err
 	}
-	if err != nil || len(all) < limit {
-		return all, nil
-	}
-	whole := len(all)
-	for whole > 0 && all[whole-1].Place == all[len(all)-1].Place {
+	whole := len(rows)
+	for whole > 0 && rows[whole-1].Place == rows[len(rows)-1].Place {
 		whole--
 	}
-	if whole == 0 {
-		return nil, fmt.Errorf("read facts of partition %d in %s: the item at %s, %d, has %d of them or more, and no item has so many", partition, s.where, all[0].Place.Position, all[0].Place.Index, limit)
+	if whole == 0 && limit >= factRowsMost {
+		return nil, true, fmt.Errorf("the item at %s, %d, has %d facts or more, and no item has so many", rows[0].Place.Position, rows[0].Place.Index, limit)
 	}
-	return all[:whole], nil
+	return rows[:whole], true, nil
+}
+
+// Facts implements store.JourneyStore.
+func (s *Store) Facts(ctx context.Context, partition int, after sluice.Place, limit int) ([]journey.Fact, error) {
+	p := &factsPage{limit: max(limit, store.MinFacts), last: after}
+	for n := factRowsFirst; ; n = min(2*n, factRowsMost) {
+		rows, full, err := s.factRows(ctx, partition, after, n)
+		if err == nil {
+			err = p.take(rows)
+		}
+		if errors.Is(err, errEnough) || err == nil && !full {
+			return p.all, nil
+		}
+		if err != nil {
+			return nil, s.failed(err, "read facts of partition %d in", partition)
+		}
+		if len(rows) > 0 {
+			after = rows[len(rows)-1].Place
+		}
+	}
+}
+
+// factsPage is what Facts returns, up to its limit and store.FactsBytes.
+type factsPage struct {
+	limit int
+	all   []journey.Fact
+	bytes int
+	last  sluice.Place // of all, or behind which they begin
+	whole int          // facts of all up to which a page may end
+}
+
+// take appends the facts of some rows, which end with the whole of a place. errEnough: the
+// page is full, and ends behind the whole of a place.
+func (p *factsPage) take(rows []journey.Fact) (err error) {
+	for i := range rows {
+		row := &rows[i]
+		if row.Place != p.last {
+			p.whole = len(p.all)
+			if p.bytes >= store.FactsBytes {
+				return errEnough
+			}
+		}
+		before, behind := len(p.all), p.last
+		if p.all, err = unpacked(p.all, row); err != nil {
+			return err
+		}
+		if row.Kind == factPack {
+			p.all = slices.Delete(p.all, before, before+passed(p.all[before:], behind))
+		}
+		if len(p.all) > p.limit {
+			p.all = p.all[:p.whole]
+			return errEnough
+		}
+		for i := range p.all[before:] {
+			p.bytes += len(p.all[before+i].Body)
+		}
+		p.last = row.Place
+	}
+	return nil
+}
+
+// passed is how many facts of a pack are not behind a place.
+func passed(facts []journey.Fact, place sluice.Place) int {
+	n := 0
+	for n < len(facts) && comparePlaces(facts[n].Place, place) <= 0 {
+		n++
+	}
+	return n
 }
 
 // EraseFacts implements store.KeepStore. No index has them by users: they are looked for
@@ -159,40 +224,78 @@ func (s *Store) EraseFacts(ctx context.Context, names []store.Erasure) (erased i
 		}
 	}
 	for _, part := range slices.Sorted(maps.Keys(numbers)) {
-		for more := true; more && err == nil; {
-			var n int
-			n, err = s.eraseFacts(ctx, part, numbers[part])
-			erased, more = erased+n, n == erasePieceRows
-		}
+		n, err := s.eraseFacts(ctx, part, numbers[part])
+		erased += n
 		if err == nil {
-			var n int
 			err = s.write(ctx, func(tx *txn) error {
 				n, err = tx.eraseContexts(ctx, part, numbers[part])
 				return err
 			})
 			erased += done(n, err)
 		}
+		if err != nil {
+			return erased, s.failed(err, "erase facts of users in")
+		}
 	}
-	return erased, s.failed(err, "erase facts of users in")
+	return erased, nil
 }
 
-// eraseFacts erases a piece of the facts of users of a partition.
+// eraseFacts erases the facts of users of a partition.
 func (s *Store) eraseFacts(ctx context.Context, part int, numbers []any) (erased int, err error) {
-	args := append(append(append([]any{part}, numbers...), anys(journey.Lasting)...), erasePieceRows)
-	found, err := list(ctx, s.d, s.reads, func(scan scanner, f *journey.Fact) error {
-		return scan((*number)(&f.Place.Position.Major), (*number)(&f.Place.Position.Minor), &f.Place.Index, &f.Number, &f.Kind)
-	}, named(rawQuery(s.d, "journey_facts_of"), len(numbers)), args...)
-	if err != nil || len(found) == 0 {
-		return 0, err
-	}
-	err = s.write(ctx, func(tx *txn) error {
-		for i := range found {
-			f := &found[i]
-			if err := tx.exec(ctx, "journey_fact_drop", part, s.d.number(f.Place.Position.Major), s.d.number(f.Place.Position.Minor), f.Place.Index, f.Number, f.Kind); err != nil {
-				return err
-			}
+	after := sluice.Place{Partition: part, Index: -1}
+	for full := true; full; {
+		var rows []journey.Fact
+		if rows, full, err = s.factRows(ctx, part, after, factRowsMost); err != nil || len(rows) == 0 {
+			return erased, err
 		}
-		return nil
-	})
-	return done(len(found), err), err
+		n, again := 0, false
+		err = s.write(ctx, func(tx *txn) error {
+			n, again, err = tx.eraseFacts(ctx, rows, numbers)
+			return err
+		})
+		if err != nil {
+			return erased, err
+		}
+		erased += n
+		if again {
+			full = true
+			continue
+		}
+		after = rows[len(rows)-1].Place
+	}
+	return erased, nil
+}
+
+// eraseFacts erases the facts of users from some rows. again: a pack is no more as it was
+// read, and they have to be read again.
+func (t *txn) eraseFacts(ctx context.Context, rows []journey.Fact, numbers []any) (erased int, again bool, err error) {
+	for i := range rows {
+		row := &rows[i]
+		facts, err := unpacked(nil, row)
+		if err != nil {
+			return 0, false, err
+		}
+		left := slices.DeleteFunc(slices.Clone(facts), func(f journey.Fact) bool {
+			return slices.Contains(numbers, any(f.Number)) && !slices.Contains(journey.Lasting, f.Kind)
+		})
+		if len(left) == len(facts) {
+			continue
+		}
+		key := []any{row.Place.Partition, t.store.d.number(row.Place.Position.Major), t.store.d.number(row.Place.Position.Minor), row.Place.Index, row.Number, row.Kind}
+		changed := 0
+		if len(left) == 0 {
+			changed, err = t.changed(ctx, "journey_fact_drop", key...)
+		} else {
+			changed, err = t.changed(ctx, "journey_fact_repack", append([]any{len(left), packText(t.store.d, left, len(row.Body))}, key...)...)
+		}
+		if err != nil {
+			return 0, false, err
+		}
+		if changed > 0 {
+			erased += len(facts) - len(left)
+		} else if row.Kind == factPack {
+			again = true
+		}
+	}
+	return erased, again, nil
 }

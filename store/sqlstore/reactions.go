@@ -153,7 +153,8 @@ func (t *txn) react(ctx context.Context, e *store.Effect, l *ledger, applied *st
 	if err := t.addForwards(ctx, x.forward, e.Forwarded, applied); err != nil {
 		return fmt.Errorf("forward what happened to mails: %w", err)
 	}
-	return t.addJourneyFacts(ctx, x.facts)
+	t.mailFacts = x.facts
+	return nil
 }
 
 // fresh returns what the events of an effect say that this transaction has inserted: the

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/journey"
 	"sluice/lib/doctor"
 	"sluice/store"
 )
@@ -173,6 +174,9 @@ type txn struct {
 
 	// inserted has the places of the events that it has inserted; nil: all of its effect.
 	inserted map[sluice.Place]struct{}
+
+	// mailFacts are facts of mail that it is still to write, with those of its effect.
+	mailFacts []journey.Fact
 }
 
 // exec runs a named statement.

@@ -159,6 +159,7 @@ var suite = []struct {
 	{"Checkpoints", testCheckpoints},
 	{"CheckpointClaims", testCheckpointClaims},
 	{"Holds", testHolds},
+	{"FactsAtRandom", testFactsAtRandom},
 	{"EraseFacts", testEraseFacts},
 	{"Contexts", testContexts},
 	{"MailFacts", testMailFacts},

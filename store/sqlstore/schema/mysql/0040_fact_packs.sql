@@ -1,0 +1,2 @@
+-- A row of journey_facts may have many facts (fact_packs.go): no older program reads those.
+DO 0;
