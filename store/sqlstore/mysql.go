@@ -337,7 +337,7 @@ func (d *mysqlDialect) inspect(ctx context.Context, db *sql.DB, spec store.Table
 	if err != nil {
 		return nil, err
 	}
-	t := &table{spec: spec, target: target{name: mysqlQuote(schema, name)}}
+	t := &table{spec: spec, target: target{name: mysqlQuote(schema, name), foreign: true}}
 	for _, c := range spec.Columns {
 		t.columns = append(t.columns, mysqlQuote(c))
 	}

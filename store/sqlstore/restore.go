@@ -173,8 +173,6 @@ func (r *restore) section(name string, columns []string, cells []store.Cell) (*s
 		kinds[i] = t.columns[at].Kind
 		class := classText
 		switch kinds[i] {
-		case store.DumpBytes:
-			own.binary = true
 		case store.DumpNumber, store.DumpPosition:
 			class = classNumber
 		case store.DumpTime:

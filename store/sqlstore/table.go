@@ -28,7 +28,7 @@ type target struct {
 	columns []string // quoted
 	dedupe  bool     // rows whose id is there already are duplicates
 	keys    []key    // the unique keys which say so
-	binary  bool     // its texts may be no UTF-8 (the payloads of dead letters)
+	foreign bool     // it is not of this program: its texts may be of another character set
 }
 
 // key is a unique key.
@@ -76,7 +76,7 @@ var eventTarget = &target{
 
 var deadColumns = columnNames(standardTableOf("dead_letters").columns[1:]) // the database gives them their ids
 
-var deadTarget = &target{name: "dead_letters", columns: deadColumns, binary: true}
+var deadTarget = &target{name: "dead_letters", columns: deadColumns}
 
 // OpenTable looks at a user's table.
 func (s *Store) OpenTable(ctx context.Context, spec store.TableSpec) (store.Table, error) {
