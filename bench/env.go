@@ -121,7 +121,7 @@ func (e *env) openMaria(ctx context.Context) error {
 	url := e.run.database
 	if url == "" {
 		e.run.say("start a private MariaDB, default settings but for --database-memory")
-		server, err := servers.StartMariaDB(ctx, servers.MariaDBOptions{Dir: filepath.Join(e.dir, "mariadb"), Extra: e.run.ownMemory("--innodb-buffer-pool-size=%dM")})
+		server, err := servers.StartMariaDB(ctx, servers.MariaDBOptions{Dir: filepath.Join(e.dir, "mariadb"), Extra: e.run.mariaMemory()})
 		if err != nil {
 			return err
 		}

@@ -324,7 +324,8 @@ func (b *factsBench) paced(ctx, leasing context.Context, what string) error {
 		return err
 	}
 	asked, span := b.asked, pick(b.run, factsSpan, factsSpanQuick)
-	var half, fed int64
+	var fed int64
+	var pace pacer
 	began := time.Now()
 	for since := time.Duration(0); since < span; since = time.Since(began) {
 		if n := int64(since.Seconds()*factsRate) - fed; n > 0 {
@@ -333,21 +334,18 @@ func (b *factsBench) paced(ctx, leasing context.Context, what string) error {
 			}
 			fed += n
 		}
-		if since < span/2 {
-			half = stored.Stored.Load()
-		}
+		pace.look(stored.Stored.Load(), since >= span/2)
 		if err := pause(ctx, factsTick); err != nil {
 			return err
 		}
 	}
 	ended := time.Now()
-	steady := float64(stored.Stored.Load()-half) / (ended.Sub(began) - span/2).Seconds()
 	all := func() bool { return stored.Stored.Load() >= fed }
 	if what == factsNone {
-		b.add("facts_none_rate", "events stored a second at the same rate, facts: none", "1/s", steady)
+		b.add("facts_none_rate", "events stored a second at the same rate, facts: none", "1/s", pace.perSecond())
 		return until(ctx, journeyWithin, all)
 	}
-	b.add("facts_rate", "events stored a second, of which two sevenths are read as facts and deleted", "1/s", steady)
+	b.add("facts_rate", "events stored a second, of which two sevenths are read as facts and deleted", "1/s", pace.perSecond())
 	for _, x := range []struct {
 		id, label string
 		done      func() bool
@@ -362,6 +360,26 @@ func (b *factsBench) paced(ctx, leasing context.Context, what string) error {
 	}
 	return b.deleted(ctx)
 }
+
+// pacer measures a rate from commit to commit: each stores tens of thousands of events at
+// once.
+type pacer struct {
+	stored, first int64
+	from, to      time.Time
+}
+
+// look takes in how much is stored. measured: what is stored from here on counts.
+func (p *pacer) look(stored int64, measured bool) {
+	if stored == p.stored {
+		return
+	}
+	p.stored, p.to = stored, time.Now()
+	if measured && p.from.IsZero() {
+		p.first, p.from = stored, p.to
+	}
+}
+
+func (p *pacer) perSecond() float64 { return float64(p.stored-p.first) / p.to.Sub(p.from).Seconds() }
 
 // deleted notes how many facts are left of those that were read: the store deletes them
 // with what it stores, so those of the last transactions stay.

@@ -52,6 +52,7 @@ func TestExamineABinaryLogThatIsNotSynced(t *testing.T) {
 			t.Errorf("14 processes of %d writers and %d partitions on a server with 151 connections: %q, want %q", c.writers, c.partitions, got, c.want)
 		}
 	}
+	wantRedo(t, x, db)
 	exec(t, db, "SET GLOBAL innodb_buffer_pool_size = 5242880")
 	wantMemory(t, x, db, "INSERT INTO users (part, number, updated, to_part, to_number, profile) SELECT 0, seq, NOW(), 0, 0, REPEAT('x', 1000) FROM seq_1_to_10000", "ANALYZE TABLE users")
 }
@@ -115,6 +116,23 @@ func wantMemory(t *testing.T, x sqlstore.Examiner, db *sql.DB, more ...string) {
 		step.do()
 		if got := examined(t, x)[doctor.CheckDatabaseMemory]; got != step.want {
 			t.Errorf("%s: it is %q, want %q", step.what, got, step.want)
+		}
+	}
+}
+
+// wantRedo wants a large memory for tables to be compared with the redo log of a MariaDB.
+func wantRedo(t *testing.T, x sqlstore.Examiner, db *sql.DB) {
+	t.Helper()
+	for _, step := range []struct {
+		statement string
+		want      doctor.Severity
+	}{
+		{"SET GLOBAL innodb_buffer_pool_size = 1 << 30", doctor.SeverityWarning},
+		{"SET GLOBAL innodb_log_file_size = 128 << 20", doctor.SeverityOK},
+	} {
+		exec(t, db, step.statement)
+		if got := examined(t, x)[doctor.CheckDatabaseMemory]; got != step.want {
+			t.Errorf("%s: it is %q, want %q", step.statement, got, step.want)
 		}
 	}
 }
