@@ -147,20 +147,23 @@ func (p *part) readProfiles(ctx context.Context, people []step.Person) (n int, e
 	return len(some), nil
 }
 
-// profilesOf reads the profiles of whom facts are about, as they are now, and returns of how
+// profilesOf reads the profiles of those asked about whom facts are, as they are now, and returns of how
 // many of the first facts it has them: of all, unless they are large. What somebody did
 // before a merge is told with the profile of the survivor: the fact of the merge comes
 // behind it.
-func (p *part) profilesOf(ctx context.Context, facts []journey.Fact) (profiles map[user.ID]string, told int, err error) {
+func (p *part) profilesOf(ctx context.Context, facts []journey.Fact, asked map[int64]bool) (profiles map[user.ID]string, told int, err error) {
 	var numbers []int64 // in the order of the facts
 	seen := make(map[int64]bool)
 	for i := range facts {
-		if n := facts[i].Number; !seen[n] {
+		if n := facts[i].Number; asked[n] && !seen[n] {
 			seen[n] = true
 			numbers = append(numbers, n)
 		}
 	}
 	profiles = make(map[user.ID]string, len(numbers))
+	if len(numbers) == 0 {
+		return profiles, len(facts), nil
+	}
 	bytes, err := p.addProfiles(ctx, profiles, numbers)
 	if err != nil || bytes < profilesBytes {
 		return profiles, len(facts), err
@@ -173,7 +176,7 @@ func (p *part) profilesOf(ctx context.Context, facts []journey.Fact) (profiles m
 		if bytes >= profilesBytes && told > 0 && f.Place != facts[told-1].Place {
 			return profiles, told, nil
 		}
-		if !seen[f.Number] {
+		if asked[f.Number] && !seen[f.Number] {
 			seen[f.Number] = true
 			n, err := p.addProfiles(ctx, profiles, []int64{f.Number})
 			if err != nil {

@@ -10,7 +10,6 @@ import (
 	"sluice/journey"
 	"sluice/journey/step"
 	"sluice/store"
-	"sluice/user"
 )
 
 // factsAtOnce is how many facts are read at once.
@@ -60,69 +59,130 @@ func (p *part) applyFacts(ctx context.Context) (worked bool, err error) {
 	} else if now != p.published {
 		return false, errChanged
 	}
-	profiles, told, err := p.profilesOf(ctx, facts)
-	if err != nil {
-		return false, err
+	for rest := facts; len(rest) > 0; {
+		told, large, err := p.tellFacts(ctx, rest)
+		if err != nil {
+			return false, err
+		}
+		rest = rest[told:]
+		if large {
+			p.more = true
+			break
+		}
 	}
-	if told < len(facts) {
-		facts, p.more = facts[:told], true
-	}
-	g := p.pageOf(facts, profiles)
-	if err := p.lookForRoom(ctx); err != nil {
-		return false, err
-	}
+	return true, nil
+}
+
+// tellFacts tells journeys of the first ones of some facts, as many as one commit has room for,
+// and says how many. large: of no more of them the profiles were read, which are that large.
+func (p *part) tellFacts(ctx context.Context, facts []journey.Fact) (told int, large bool, err error) {
 	c := p.begin()
+	asked, room, err := c.concerned(ctx, facts)
+	if err != nil {
+		return 0, false, err
+	}
+	profiles, told, err := p.profilesOf(ctx, facts[:room], asked)
+	if err != nil {
+		return 0, false, err
+	}
+	facts = facts[:told]
+	g := p.pageOf(facts, profiles, asked)
+	if err := p.lookForRoom(ctx); err != nil {
+		return 0, false, err
+	}
 	c.page = g
 	for i := range facts {
 		f := &facts[i]
 		for _, in := range p.journeys {
-			if err := c.tell(ctx, in, f, profiles); err != nil {
-				return false, err
+			if err := c.tell(ctx, in, f); err != nil {
+				return 0, false, err
 			}
 		}
 		if last := i == len(facts)-1; last || c.full() && facts[i+1].Place != f.Place {
 			c.notes = append(c.notes, p.log.Note(flow.FactsNote, placeText(f.Place)))
 			if err := c.commit(ctx); err != nil {
-				return false, err
+				return 0, false, err
 			}
 			p.facts = f.Place
 			c = p.begin()
 			c.page = g
 		}
 	}
-	p.stats.Told.Add(int64(len(facts)))
-	return true, nil
+	p.stats.Told.Add(int64(told))
+	return told, told < room, nil
 }
 
-// tell tells a journey of a fact.
-func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles map[user.ID]string) error {
-	switch {
-	case f.Kind == journey.FactPlace:
-		return c.takeOver(ctx, in, f)
-	case in.stopped, f.Kind == journey.FactEntered && f.Name != in.id, !in.wants(f):
-		return nil
-	case f.Kind == journey.FactMerged:
-		if moved, err := c.handOver(ctx, in, f); moved || err != nil {
-			return err
+// concerned finds whom facts may move, as their records are now: of the others no profile is
+// read. Mostly it is few of those who do something that a journey waits for. room is how many of
+// the facts have records that one commit keeps.
+func (c *change) concerned(ctx context.Context, facts []journey.Fact) (asked map[int64]bool, room int, err error) {
+	asked = make(map[int64]bool)
+	for i := range facts {
+		f := &facts[i]
+		if i > 0 && c.full() && f.Place != facts[i-1].Place {
+			return asked, i, nil
 		}
+		for _, in := range c.part.journeys {
+			if asked[f.Number] {
+				break
+			}
+			_, v, _, err := c.hears(ctx, in, f)
+			if err != nil {
+				return nil, 0, err
+			}
+			asked[f.Number] = v != nil
+		}
+	}
+	return asked, len(facts), nil
+}
+
+// hears returns where a person is, and the version that moves the person by a fact; nil: no
+// fact of its kind and name changes that. closed: by it nobody enters.
+func (c *change) hears(ctx context.Context, in *inside, f *journey.Fact) (r journey.Record, v *version, closed bool, err error) {
+	if in.deaf(f) {
+		return r, nil, false, nil
 	}
 	r, ok, err := c.record(ctx, in, f.Number)
 	if err != nil || !ok {
-		return err
+		return r, nil, false, err
 	}
-	v := in.entered(f)
-	closed := v == nil
+	v = in.entered(f)
+	closed = v == nil
 	switch {
 	case r.State == journey.StateInside || r.State == journey.StateWatching:
 		v = in.versions[r.Version]
 	case r.Converts() && v == nil:
 		v = in.versionOf(&r) // these convert in a pause as those do who are inside
 	}
-	if v == nil {
-		return nil // nobody enters any more
+	if v == nil || !v.walk.Concerns(&r, f) {
+		return r, nil, closed, nil // nobody enters any more, or it waits for something else
+	}
+	return r, v, closed, nil
+}
+
+// deaf reports whether a journey takes nothing from a fact, of whomever it is.
+func (in *inside) deaf(f *journey.Fact) bool {
+	return in.stopped || f.Kind == journey.FactEntered && f.Name != in.id || !in.wants(f)
+}
+
+// tell tells a journey of a fact.
+func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact) error {
+	switch {
+	case f.Kind == journey.FactPlace:
+		return c.takeOver(ctx, in, f)
+	case f.Kind == journey.FactMerged && !in.deaf(f):
+		if moved, err := c.handOver(ctx, in, f); moved || err != nil {
+			return err
+		}
+	}
+	r, v, closed, err := c.hears(ctx, in, f)
+	if v == nil || err != nil {
+		return err
 	}
 	person := c.part.person(f.Number, r, "")
-	person.Profile = profiles[person.ID]
+	if person.Profile, err = c.page.profileOf(ctx, c.part, f.Number); err != nil {
+		return err
+	}
 	if of := in.versions[r.Version]; of != nil && of != v {
 		person.Of = of.walk
 	}

@@ -84,24 +84,49 @@ func (p *part) mailOf(ctx context.Context, v *version, people []step.Person) (ma
 // page is people whom facts are told of together: what has to be asked about one of them
 // is asked about all.
 type page struct {
-	people []step.Person // in the order in which facts name them
-	known  map[*version]map[user.ID]uint64
+	people   []step.Person // whom a fact may move, in the order in which facts name them
+	profiles map[user.ID]string
+	asked    map[int64]bool // whose profiles were read, if there is one
+	known    map[*version]map[user.ID]uint64
 
 	contexts map[*inside]contextsOf
 }
 
-func (p *part) pageOf(facts []journey.Fact, profiles map[user.ID]string) *page {
-	g := &page{known: make(map[*version]map[user.ID]uint64), contexts: make(map[*inside]contextsOf)}
+func (p *part) pageOf(facts []journey.Fact, profiles map[user.ID]string, asked map[int64]bool) *page {
+	g := &page{profiles: profiles, asked: asked}
+	g.forget()
 	seen := make(map[int64]bool)
 	for i := range facts {
-		if n := facts[i].Number; !seen[n] {
+		if n := facts[i].Number; asked[n] && !seen[n] {
 			seen[n] = true
-			one := p.person(n, journey.Record{}, "")
-			one.Profile = profiles[one.ID]
-			g.people = append(g.people, one)
+			g.add(p, n)
 		}
 	}
 	return g
+}
+
+func (g *page) forget() {
+	g.known, g.contexts = make(map[*version]map[user.ID]uint64), make(map[*inside]contextsOf)
+}
+
+func (g *page) add(p *part, number int64) {
+	one := p.person(number, journey.Record{}, "")
+	one.Profile = g.profiles[one.ID]
+	g.people = append(g.people, one)
+}
+
+// profileOf is the profile of one person of the page, empty if there is none. Somebody whom
+// no fact could move may have taken over the place of a former user meanwhile.
+func (g *page) profileOf(ctx context.Context, p *part, number int64) (string, error) {
+	if !g.asked[number] {
+		if _, err := p.addProfiles(ctx, g.profiles, []int64{number}); err != nil {
+			return "", err
+		}
+		g.asked[number] = true
+		g.add(p, number)
+		g.forget() // it was asked about the others
+	}
+	return g.profiles[user.ID{Partition: p.log.Partition(), Number: number}], nil
 }
 
 // knownOf sets what rules of a version ask about one person of the page.

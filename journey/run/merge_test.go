@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -326,6 +327,60 @@ func TestFactsOfBeforeAMerge(t *testing.T) {
 	if r := b.records(j)[2]; r.State != journey.StateInside {
 		t.Errorf("the survivor is %+v", r)
 	}
+	if f := b.read(); f.sends["known@example.com"] != 1 {
+		t.Errorf("mails %v, want one to the survivor", f.sends)
+	}
+}
+
+const thanksCart = `
+id: thanks
+entry: {when: {event: cart}, again_after: 0s}
+steps:
+  - {id: waits, wait_for: {within: 7d, paths: [{name: came, when: {event: bought}, next: thank}], otherwise: exit}}
+  - {id: thank, message: {template: x}}
+`
+
+// Of whom no fact can move where they are, no profile is read.
+func TestProfilesOfWhomFactsConcern(t *testing.T) {
+	b := newBed(t, 4)
+	j := b.publish(thanksCart)
+	p := b.open()
+	for n, step := range []struct {
+		name   string
+		number int64
+		want   string
+	}{
+		{"bought", 1, "[]"}, // who is in no journey waits for nothing
+		{"cart", 2, "[2]"},
+		{"cart", 2, "[]"}, // and is inside now
+		{"bought", 2, "[2]"},
+		{"bought", 2, "[]"},
+	} {
+		b.profiles = nil
+		b.fact(uint64(n+1), step.number, journey.FactEvent, step.name, "")
+		p.told = false // no entry of the log says that there is a fact
+		b.passes(p)
+		if got := fmt.Sprint(b.profiles); got != step.want {
+			t.Errorf("%s of person %d: profiles of %s were read, want %s", step.name, step.number, got, step.want)
+		}
+	}
+	if r := b.records(j)[2]; r.State != journey.StateFinished || b.read().sends["u2@example.com"] != 1 {
+		t.Errorf("person 2 is %+v", r)
+	}
+}
+
+// Who takes over a place while facts are told hears what comes behind that, also if no fact
+// could move that person before.
+func TestFactsBehindAMerge(t *testing.T) {
+	b := newBed(t, 3)
+	b.publish(thanksCart)
+	p := b.open()
+	b.fact(1, 1, journey.FactEvent, "cart", "")
+	b.passes(p)
+	b.fact(2, 2, journey.FactEvent, "bought", "")
+	b.merge(3, 1, user.ID{Number: 2})
+	b.fact(4, 2, journey.FactEvent, "bought", "")
+	b.passes(p)
 	if f := b.read(); f.sends["known@example.com"] != 1 {
 		t.Errorf("mails %v, want one to the survivor", f.sends)
 	}

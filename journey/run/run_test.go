@@ -36,13 +36,14 @@ type bed struct {
 
 	published int64
 	caps      []journey.Cap
-	control   int  // percent of all people
-	asked     int  // statements about mail
-	contexts  int  // statements about contexts
-	facts     int  // statements about facts
-	zoned     bool // people live in several zones
-	follows   bool // what is not stored is waited for
-	raises    bool // people get another tier now and then
+	control   int     // percent of all people
+	asked     int     // statements about mail
+	contexts  int     // statements about contexts
+	facts     int     // statements about facts
+	profiles  []int64 // whose were read
+	zoned     bool    // people live in several zones
+	follows   bool    // what is not stored is waited for
+	raises    bool    // people get another tier now and then
 }
 
 // countingStore counts the statements about mail.
@@ -51,6 +52,12 @@ type countingStore struct {
 	asked    *int
 	contexts *int
 	facts    *int
+	profiles *[]int64
+}
+
+func (s countingStore) ProfilesOf(ctx context.Context, partition int, numbers []int64, each func(number int64, profile string) bool) error {
+	*s.profiles = append(*s.profiles, numbers...)
+	return s.Store.ProfilesOf(ctx, partition, numbers, each)
 }
 
 func (s countingStore) Facts(ctx context.Context, partition int, after sluice.Place, limit int) ([]journey.Fact, error) {
@@ -155,7 +162,7 @@ func (b *bed) tryOpenAt(log *flow.Log) (*part, error) {
 	if len(b.caps) > 0 || b.follows {
 		by = storedBy
 	}
-	p := &part{log: log, lease: held[log.Partition()], store: countingStore{b.store, &b.asked, &b.contexts, &b.facts}, storedBy: by, caps: b.caps, control: b.control, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}}
+	p := &part{log: log, lease: held[log.Partition()], store: countingStore{b.store, &b.asked, &b.contexts, &b.facts, &b.profiles}, storedBy: by, caps: b.caps, control: b.control, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}}
 	return p, p.open(b.Context(), b.all)
 }
 

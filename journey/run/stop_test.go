@@ -26,7 +26,7 @@ func TestAPlannedStopWritesACheckpoint(t *testing.T) {
 	defer stop()
 	saving := make(chan struct{}, 1)
 	saving <- struct{}{} // no checkpoint begins before the stop
-	p := &part{saving: saving, log: b.log, lease: held[0], store: countingStore{b.store, &b.asked, &b.contexts, &b.facts}, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}, ending: ending, every: time.Hour}
+	p := &part{saving: saving, log: b.log, lease: held[0], store: countingStore{b.store, &b.asked, &b.contexts, &b.facts, &b.profiles}, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}, ending: ending, every: time.Hour}
 	ended := make(chan error, 1)
 	go func() { ended <- p.run(t.Context(), ending, b.all) }()
 	for deadline := time.Now().Add(time.Minute); len(b.read().ids) < people; {

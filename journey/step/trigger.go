@@ -99,6 +99,28 @@ func changes(on *plan.On, body string) bool {
 	return !plan.SameValue(pair[0], pair[1]) && (on.From == "" || plan.SameValue(on.From, pair[0])) && (on.To == "" || plan.SameValue(on.To, pair[1]))
 }
 
+// Concerns reports whether anything may come of a fact for who has this record, whatever else
+// is known of the person: so it is asked before that is read.
+func (j *Journey) Concerns(r *journey.Record, f *journey.Fact) bool {
+	mayFireAny := func(all []plan.On) bool {
+		return slices.ContainsFunc(all, func(on plan.On) bool { return mayFire(&on, f) })
+	}
+	at := int(r.Step)
+	switch {
+	case gone(f):
+		return r.Converts()
+	case r.Converts() && slices.ContainsFunc(j.p.Conversions, func(c plan.Converting) bool { return mayFireAny(c.When) }):
+		return true
+	case r.State != journey.StateInside:
+		return mayFireAny(j.p.Entry.When)
+	case at >= len(j.p.Steps):
+		return false // Due looks at it again
+	}
+	s := &j.p.Steps[at]
+	return mayFireAny(j.p.Exit) || at == 0 && mayFireAny(j.p.Exceptions) ||
+		s.Kind == plan.StepWait && slices.ContainsFunc(s.Paths, func(way plan.PlanPath) bool { return mayFireAny(way.When) })
+}
+
 // Fact tells one person of a fact. The record must be of this version, or zero. Facts
 // are told in their order: one may let a person in, and the next take the person out.
 // It reports whether anything came of it; if so, out has it for one person.
@@ -106,6 +128,9 @@ func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (
 	out.reset(1, len(j.p.Steps))
 	out.Records[0] = p.Record
 	r := &p.Record
+	if !j.Concerns(r, f) {
+		return false, nil
+	}
 	changed := false
 	if r.Converts() {
 		var err error
