@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice"
 	"sluice/store"
 )
 
@@ -271,4 +272,10 @@ func UserStatements(t *testing.T, s *Store) map[string]string {
 		}
 	}
 	return all
+}
+
+// FactRows is how many rows of facts of partition 0 are read at once.
+func FactRows(ctx context.Context, s *Store) (int, error) {
+	rows, _, err := s.factRows(ctx, 0, sluice.Place{Index: -1}, factRowsMost)
+	return len(rows), err
 }

@@ -53,8 +53,13 @@ func appendRows(d dialect, rows, facts []journey.Fact, bytes int) []journey.Fact
 	if len(facts) < packFrom || len(facts) > packFacts || bytes > packBytes {
 		return append(rows, facts...)
 	}
+	return append(rows, packOf(d, facts, bytes))
+}
+
+// packOf makes a pack.
+func packOf(d dialect, facts []journey.Fact, bytes int) journey.Fact {
 	last := &facts[len(facts)-1]
-	return append(rows, journey.Fact{Place: last.Place, Number: int64(len(facts)), Kind: factPack, TimeMillis: last.TimeMillis, Body: packText(d, facts, bytes)})
+	return journey.Fact{Place: last.Place, Number: int64(len(facts)), Kind: factPack, TimeMillis: last.TimeMillis, Body: packText(d, facts, bytes)}
 }
 
 // packText writes facts one after the other. Each is a line of numbers (place, user,

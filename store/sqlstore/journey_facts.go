@@ -123,13 +123,22 @@ func placeArgs(d dialect, part int, p sluice.Place) []any {
 	return []any{part, major, major, minor, minor, p.Index}
 }
 
-// factRows returns rows of facts behind a place, the whole of each place; full: there may
-// be more than these.
+// factRows returns rows of facts behind a place, the whole of each place, and no more once
+// they have store.FactsBytes. full: there may be more than these.
 func (s *Store) factRows(ctx context.Context, partition int, after sluice.Place, limit int) (rows []journey.Fact, full bool, err error) {
-	rows, err = list(ctx, s.d, s.reads, func(scan scanner, f *journey.Fact) error {
-		f.Place.Partition = partition
-		return scan((*number)(&f.Place.Position.Major), (*number)(&f.Place.Position.Minor), &f.Place.Index, &f.Number, &f.Kind, &f.Name, s.instant(&f.TimeMillis), &f.Body)
-	}, rawQuery(s.d, "journey_facts"), append(placeArgs(s.d, partition, after), limit)...)
+	bytes := 0
+	err = s.each(ctx, rawQuery(s.d, "journey_facts"), append(placeArgs(s.d, partition, after), limit), func(scan scanner) error {
+		f := journey.Fact{Place: sluice.Place{Partition: partition}}
+		err := scan((*number)(&f.Place.Position.Major), (*number)(&f.Place.Position.Minor), &f.Place.Index, &f.Number, &f.Kind, &f.Name, s.instant(&f.TimeMillis), &f.Body)
+		if err == nil && bytes >= store.FactsBytes && f.Place != rows[len(rows)-1].Place {
+			return errEnough
+		}
+		rows, bytes = append(rows, f), bytes+len(f.Body)
+		return err
+	})
+	if errors.Is(err, errEnough) {
+		return rows, true, nil
+	}
 	if err != nil || len(rows) < limit {
 		return rows, false, err
 	}
@@ -151,7 +160,7 @@ func (s *Store) Facts(ctx context.Context, partition int, after sluice.Place, li
 		if err == nil {
 			err = p.take(rows)
 		}
-		if errors.Is(err, errEnough) || err == nil && !full {
+		if errors.Is(err, errEnough) || err == nil && (!full || p.bytes >= store.FactsBytes) {
 			return p.all, nil
 		}
 		if err != nil {
@@ -266,6 +275,13 @@ func (s *Store) eraseFacts(ctx context.Context, part int, numbers []any) (erased
 	return erased, nil
 }
 
+// packArgs are the columns of a pack of facts that are not always the same: it goes with the
+// last that is left.
+func (t *txn) packArgs(facts []journey.Fact, bytes int) []any {
+	d, pack := t.store.d, packOf(t.store.d, facts, bytes)
+	return []any{d.number(pack.Place.Position.Major), d.number(pack.Place.Position.Minor), pack.Place.Index, pack.Number, d.millis(pack.TimeMillis), pack.Body}
+}
+
 // eraseFacts erases the facts of users from some rows. again: a pack is no more as it was
 // read, and they have to be read again.
 func (t *txn) eraseFacts(ctx context.Context, rows []journey.Fact, numbers []any) (erased int, again bool, err error) {
@@ -286,7 +302,7 @@ func (t *txn) eraseFacts(ctx context.Context, rows []journey.Fact, numbers []any
 		if len(left) == 0 {
 			changed, err = t.changed(ctx, "journey_fact_drop", key...)
 		} else {
-			changed, err = t.changed(ctx, "journey_fact_repack", append([]any{len(left), packText(t.store.d, left, len(row.Body))}, key...)...)
+			changed, err = t.changed(ctx, "journey_fact_repack", append(t.packArgs(left, len(row.Body)), key...)...)
 		}
 		if err != nil {
 			return 0, false, err

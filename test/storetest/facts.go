@@ -214,3 +214,23 @@ func testEraseFacts(t *testing.T, f *fixture) {
 	want(t, "erased", n, many)
 	want(t, "rows of partition 3", f.count(t, "journey_facts WHERE part = 3"), 3)
 }
+
+// testErasedPackGoes: a pack whose last facts are erased goes when those that are left are read.
+func testErasedPackGoes(t *testing.T, f *fixture) {
+	f.start(t)
+	const many, left = 20, 15
+	var facts []journey.Fact
+	for i := range many {
+		facts = append(facts, aFact(3, uint64(i+1), 0, int64(1+i/left), journey.FactEvent))
+	}
+	f.apply(t, store.Effect{JourneyFacts: facts}, 0, 0)
+	n, err := f.store.(store.KeepStore).EraseFacts(f.ctx, []store.Erasure{{Name: user.ID{Partition: 3, Number: 2}.String()}})
+	must(t, err)
+	want(t, "erased", n, many-left)
+	got, _ := f.factsBehind(t, sluice.Place{Partition: 3}, 1000)
+	if !reflect.DeepEqual(got, facts[:left]) {
+		t.Errorf("%d facts are left, want %d", len(got), left)
+	}
+	f.apply(t, store.Effect{FactsUpTo: map[int]sluice.Place{3: facts[left-1].Place}}, 0, 0)
+	want(t, "rows", f.count(t, "journey_facts"), 0)
+}

@@ -161,6 +161,7 @@ var suite = []struct {
 	{"Holds", testHolds},
 	{"FactsAtRandom", testFactsAtRandom},
 	{"EraseFacts", testEraseFacts},
+	{"ErasedPackOfFactsGoes", testErasedPackGoes},
 	{"Contexts", testContexts},
 	{"MailFacts", testMailFacts},
 	{"ReactionsOfMessages", testReactionsOfMessages},
