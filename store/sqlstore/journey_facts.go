@@ -251,17 +251,24 @@ func (s *Store) EraseFacts(ctx context.Context, names []store.Erasure) (erased i
 
 // eraseFacts erases the facts of users of a partition.
 func (s *Store) eraseFacts(ctx context.Context, part int, numbers []any) (erased int, err error) {
+	whose := make(map[int64]bool, len(numbers))
+	for _, n := range numbers {
+		whose[n.(int64)] = true
+	}
 	after := sluice.Place{Partition: part, Index: -1}
 	for full := true; full; {
 		var rows []journey.Fact
 		if rows, full, err = s.factRows(ctx, part, after, factRowsMost); err != nil || len(rows) == 0 {
 			return erased, err
 		}
+		found, err := erasedRows(rows, whose)
 		n, again := 0, false
-		err = s.write(ctx, func(tx *txn) error {
-			n, again, err = tx.eraseFacts(ctx, rows, numbers)
-			return err
-		})
+		if err == nil && len(found) > 0 {
+			err = s.write(ctx, func(tx *txn) (err error) {
+				n, again, err = tx.eraseFacts(ctx, found)
+				return err
+			})
+		}
 		if err != nil {
 			return erased, err
 		}
@@ -275,6 +282,32 @@ func (s *Store) eraseFacts(ctx context.Context, part int, numbers []any) (erased
 	return erased, nil
 }
 
+// erasedRow is a row of facts of which an erasure takes some, and those that it leaves.
+type erasedRow struct {
+	row   *journey.Fact
+	left  []journey.Fact
+	taken int
+}
+
+// erasedRows finds the rows that have facts of users. It is done before the transaction: most
+// rows have none, and the store waits for who writes.
+func erasedRows(rows []journey.Fact, whose map[int64]bool) (found []erasedRow, err error) {
+	for i := range rows {
+		facts, err := unpacked(nil, &rows[i])
+		if err != nil {
+			return nil, err
+		}
+		many := len(facts)
+		left := slices.DeleteFunc(facts, func(f journey.Fact) bool {
+			return whose[f.Number] && !slices.Contains(journey.Lasting, f.Kind)
+		})
+		if len(left) < many {
+			found = append(found, erasedRow{&rows[i], left, many - len(left)})
+		}
+	}
+	return found, nil
+}
+
 // packArgs are the columns of a pack of facts that are not always the same: it goes with the
 // last that is left.
 func (t *txn) packArgs(facts []journey.Fact, bytes int) []any {
@@ -282,34 +315,25 @@ func (t *txn) packArgs(facts []journey.Fact, bytes int) []any {
 	return []any{d.number(pack.Place.Position.Major), d.number(pack.Place.Position.Minor), pack.Place.Index, pack.Number, d.millis(pack.TimeMillis), pack.Body}
 }
 
-// eraseFacts erases the facts of users from some rows. again: a pack is no more as it was
-// read, and they have to be read again.
-func (t *txn) eraseFacts(ctx context.Context, rows []journey.Fact, numbers []any) (erased int, again bool, err error) {
-	for i := range rows {
-		row := &rows[i]
-		facts, err := unpacked(nil, row)
-		if err != nil {
-			return 0, false, err
-		}
-		left := slices.DeleteFunc(slices.Clone(facts), func(f journey.Fact) bool {
-			return slices.Contains(numbers, any(f.Number)) && !slices.Contains(journey.Lasting, f.Kind)
-		})
-		if len(left) == len(facts) {
-			continue
-		}
-		key := []any{row.Place.Partition, t.store.d.number(row.Place.Position.Major), t.store.d.number(row.Place.Position.Minor), row.Place.Index, row.Number, row.Kind}
+// eraseFacts takes what is erased out of rows. again: a pack is no more as it was read, and
+// they have to be read again.
+func (t *txn) eraseFacts(ctx context.Context, found []erasedRow) (erased int, again bool, err error) {
+	d := t.store.d
+	for _, x := range found {
+		at := &x.row.Place
+		key := []any{at.Partition, d.number(at.Position.Major), d.number(at.Position.Minor), at.Index, x.row.Number, x.row.Kind}
 		changed := 0
-		if len(left) == 0 {
+		if len(x.left) == 0 {
 			changed, err = t.changed(ctx, "journey_fact_drop", key...)
 		} else {
-			changed, err = t.changed(ctx, "journey_fact_repack", append(t.packArgs(left, len(row.Body)), key...)...)
+			changed, err = t.changed(ctx, "journey_fact_repack", append(t.packArgs(x.left, len(x.row.Body)), key...)...)
 		}
 		if err != nil {
 			return 0, false, err
 		}
 		if changed > 0 {
-			erased += len(facts) - len(left)
-		} else if row.Kind == factPack {
+			erased += x.taken
+		} else if x.row.Kind == factPack {
 			again = true
 		}
 	}
