@@ -148,10 +148,11 @@ type Effect struct {
 	Suppress    []mail.Suppression
 	SoftBounces []mail.SoftBounce
 
-	// JourneyFacts become rows of journey_facts; one that is there already changes
-	// nothing. Published is the publish number under which the names were read that
-	// they were chosen by (journey.Registered): if it is another by now, the effect fails
-	// with ErrPublished. 0: none was read, and none is compared.
+	// JourneyFacts become rows of journey_facts, of which one may have many. They come
+	// behind those that are there, and the same again changes nothing. Published is the
+	// publish number under which the names were read that they were chosen by
+	// (journey.Registered): if it is another by now, the effect fails with ErrPublished.
+	// 0: none was read, and none is compared.
 	JourneyFacts []journey.Fact
 	Published    int64
 

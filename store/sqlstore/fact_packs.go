@@ -20,6 +20,10 @@ import (
 // are there already. So who reads the rows in their order reads the facts in theirs. A
 // place may be within a pack: its facts behind that are the ones that are left.
 //
+// The format is for good (TABLES.md): backups have it. Lengths are those of the texts as they
+// are stored, so no text may become another one in a restore. None has a NUL, which
+// PostgreSQL does not take: names that come in have none, and JSON has none.
+//
 // Few facts stay rows of their own: they are read by SQL, and cost little.
 const (
 	factPack  journey.FactKind = 0
