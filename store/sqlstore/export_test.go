@@ -279,3 +279,24 @@ func FactRows(ctx context.Context, s *Store) (int, error) {
 	rows, _, err := s.factRows(ctx, 0, sluice.Place{Index: -1}, factRowsMost)
 	return len(rows), err
 }
+
+// EraseLate erases the facts of a user of partition 0 as they were before something was done.
+// again: a pack is another one by then.
+func EraseLate(ctx context.Context, s *Store, number int64, do func() error) (again bool, err error) {
+	rows, _, err := s.factRows(ctx, 0, sluice.Place{Index: -1}, factRowsMost)
+	if err != nil {
+		return false, err
+	}
+	found, err := erasedRows(rows, map[int64]bool{number: true})
+	if err == nil {
+		err = do()
+	}
+	if err != nil {
+		return false, err
+	}
+	err = s.write(ctx, func(tx *txn) (err error) {
+		_, again, err = tx.eraseFacts(ctx, found)
+		return err
+	})
+	return again, err
+}

@@ -111,7 +111,7 @@ func Fill(t *testing.T, db store.Store) {
 	e.Suppress = []mail.Suppression{aSuppression("ä@example.com", mail.SuppressComplaint, 1), aSuppression(".example.org", mail.SuppressManual, 2)}
 	e.Suppress[1].EndMillis, e.Suppress[1].App, e.Suppress[1].Removed, e.Suppress[1].Source = 1_760_000_000_123, "ä", true, "set:\\"
 	e.SoftBounces = []mail.SoftBounce{{Entry: "ä@example.com", TimeMillis: 1_760_000_000_123}}
-	e.JourneyFacts = []journey.Fact{aFact(255, 1<<64-1, 4095, 1<<63-1, journey.FactEvent)}
+	e.JourneyFacts = append(factsOfOneRow(254, 20), aFact(255, 1<<64-1, 4095, 1<<63-1, journey.FactEvent))
 	e.Contexts = []journey.Kept{{Partition: 255, Journey: 1<<63 - 1, Number: 1<<63 - 1, Entered: 1<<32 - 1, Occurrence: 1<<16 - 1, Body: `{"ä":"\n"}`}, {Journey: 1, Number: 1, Body: `{}`}, {Journey: 1, Number: 1, EndedMillis: 1_760_000_000_123}}
 	f.apply(t, e, len(e.Events)+2, 0)
 	f.fillJourneys(t)

@@ -23,6 +23,14 @@ func aFact(part int, major uint64, item int, number int64, kind journey.FactKind
 	}
 }
 
+// factsOfOneRow makes facts that are one row of a partition.
+func factsOfOneRow(part, many int) (facts []journey.Fact) {
+	for i := range many {
+		facts = append(facts, aFact(part, 1<<64-1, i, 1<<63-1, journey.FactPurchase))
+	}
+	return facts
+}
+
 // testFacts: facts are read in the order of their places, never a part of those of a
 // place. The same again is the same fact. They go in pieces.
 func testFacts(t *testing.T, f *fixture) {
