@@ -1,9 +1,11 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 
 	"sluice/lib/doctor"
 )
@@ -52,19 +54,23 @@ func tableMemory(ctx context.Context, e *doctor.Examination, conn *sql.Conn, d d
 	e.Fine(doctor.CheckDatabaseMemory, "it keeps %d MB of all tables in memory, users take %d MB", keeps/mb, users/mb)
 }
 
-// redoBytes is how large the redo log of a server is. MySQL has one of its capacity, whatever
-// its files once were; MariaDB has one file since 10.5.
+// redoBytes is how large the redo log of a server is. MySQL says so since 8.0.30: its capacity
+// stays what it is by itself where only the files have a size, which then counts. MariaDB has
+// one file since 10.5.
 func redoBytes(ctx context.Context, d *mysqlDialect, conn *sql.Conn) (int64, error) {
 	sizes := map[string]int64{"innodb_log_files_in_group": 1}
-	err := eachOf(ctx, d, conn, query(d, "redo"), nil, func(scan scanner) error {
-		var name string
-		var n int64
-		err := scan(&name, &n)
-		sizes[name] = n
-		return err
-	})
-	if capacity, ok := sizes["innodb_redo_log_capacity"]; ok {
-		return capacity, err
+	for _, name := range []string{"redo", "redo_now"} {
+		err := eachOf(ctx, d, conn, query(d, name), nil, func(scan scanner) error {
+			var name string
+			var n int64
+			err := scan(&name, &n)
+			sizes[strings.ToLower(name)] = n
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
 	}
-	return sizes["innodb_log_file_size"] * sizes["innodb_log_files_in_group"], err
+	files := sizes["innodb_log_file_size"] * sizes["innodb_log_files_in_group"]
+	return cmp.Or(sizes["innodb_redo_log_capacity_resized"], sizes["innodb_redo_log_capacity"], files), nil
 }

@@ -1,0 +1,1 @@
+SHOW GLOBAL STATUS WHERE variable_name = 'Innodb_redo_log_capacity_resized'
