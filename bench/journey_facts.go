@@ -304,7 +304,7 @@ func (b *factsBench) saturated(ctx, leasing context.Context, what string) error 
 
 // factsThere counts the facts in the table.
 func (b *factsBench) factsThere(ctx context.Context) (n int64, err error) {
-	const all = "SELECT COALESCE(SUM(CASE WHEN kind = 0 THEN number ELSE 1 END), 0) FROM journey_facts"
+	const all = "SELECT COALESCE(SUM(CASE WHEN kind = 256 THEN number ELSE 1 END), 0) FROM journey_facts"
 	if err := b.db.handle().QueryRowContext(ctx, all).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count the facts: %w", err)
 	}

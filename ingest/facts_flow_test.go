@@ -70,7 +70,7 @@ func (b *bed) allFacts() (all []journey.Fact) {
 // countFacts counts the facts in the table.
 func (b *bed) countFacts() (n int) {
 	b.Helper()
-	b.must(b.db.QueryRowContext(b.Context(), "SELECT COALESCE(SUM(CASE WHEN kind = 0 THEN number ELSE 1 END), 0) FROM journey_facts").Scan(&n))
+	b.must(b.db.QueryRowContext(b.Context(), "SELECT COALESCE(SUM(CASE WHEN kind = 256 THEN number ELSE 1 END), 0) FROM journey_facts").Scan(&n))
 	return n
 }
 

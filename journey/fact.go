@@ -8,7 +8,7 @@ import (
 )
 
 // FactKind says what a fact is. The numbers are stored: never change one.
-type FactKind uint8
+type FactKind uint16
 
 // The kinds of facts. What Name and Body are is said for each.
 const (

@@ -25,8 +25,11 @@ import (
 // PostgreSQL does not take: names that come in have none, and JSON has none.
 //
 // Few facts stay rows of their own: they are read by SQL, and cost little.
+//
+// The kind of a pack is more than a byte: a program of before, which still runs when another
+// one migrates, fails to read the row. It does not pass over it.
 const (
-	factPack  journey.FactKind = 0
+	factPack  journey.FactKind = 256
 	packFrom                   = 16 // facts: fewer are no pack
 	packFacts                  = store.MinFacts
 	packBytes                  = 32 << 10 // about, of its facts

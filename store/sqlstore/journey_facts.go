@@ -28,7 +28,7 @@ const factsPiece = 1000
 // Rows of facts that one statement reads: at first, and at most. One that is for a few facts
 // does not read thousands of packs.
 const (
-	factRowsFirst = 32
+	factRowsFirst = 8
 	factRowsMost  = 2 * store.MinFacts
 )
 
