@@ -17,7 +17,7 @@ entry: {when: {event: starts}}
 steps:
   - id: react
     wait_for:
-      within: 10s
+      within: 30s
       paths: [{name: told, when: {event: tells}, next: thanks}]
       otherwise: remind
   - {id: thanks, message: {from: shop@example.com, content: {subject: thanks, text: thanks}}}
