@@ -379,7 +379,13 @@ func (p *pacer) look(stored int64, measured bool) {
 	}
 }
 
-func (p *pacer) perSecond() float64 { return float64(p.stored-p.first) / p.to.Sub(p.from).Seconds() }
+// perSecond is 0 if fewer than two commits were measured.
+func (p *pacer) perSecond() float64 {
+	if p.from.IsZero() || p.to == p.from {
+		return 0
+	}
+	return float64(p.stored-p.first) / p.to.Sub(p.from).Seconds()
+}
 
 // deleted notes how many facts are left of those that were read: the store deletes them
 // with what it stores, so those of the last transactions stay.

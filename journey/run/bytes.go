@@ -147,10 +147,10 @@ func (p *part) readProfiles(ctx context.Context, people []step.Person) (n int, e
 	return len(some), nil
 }
 
-// profilesOf reads the profiles of those asked about whom facts are, as they are now, and returns of how
-// many of the first facts it has them: of all, unless they are large. What somebody did
-// before a merge is told with the profile of the survivor: the fact of the merge comes
-// behind it.
+// profilesOf reads the profiles of people whom facts are about, of those who are asked for, as
+// they are now. It returns of how many of the first facts it has them: of all, unless they are
+// large. What somebody did before a merge is told with the profile of the survivor: the fact of
+// the merge comes behind it.
 func (p *part) profilesOf(ctx context.Context, facts []journey.Fact, asked map[int64]bool) (profiles map[user.ID]string, told int, err error) {
 	var numbers []int64 // in the order of the facts
 	seen := make(map[int64]bool)

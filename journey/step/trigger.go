@@ -102,23 +102,29 @@ func changes(on *plan.On, body string) bool {
 // Concerns reports whether anything may come of a fact for who has this record, whatever else
 // is known of the person: so it is asked before that is read.
 func (j *Journey) Concerns(r *journey.Record, f *journey.Fact) bool {
-	mayFireAny := func(all []plan.On) bool {
-		return slices.ContainsFunc(all, func(on plan.On) bool { return mayFire(&on, f) })
-	}
 	at := int(r.Step)
 	switch {
 	case gone(f):
 		return r.Converts()
-	case r.Converts() && slices.ContainsFunc(j.p.Conversions, func(c plan.Converting) bool { return mayFireAny(c.When) }):
+	case r.Converts() && slices.ContainsFunc(j.p.Conversions, func(c plan.Converting) bool { return mayFireAny(c.When, f) }):
 		return true
 	case r.State != journey.StateInside:
-		return mayFireAny(j.p.Entry.When)
+		return mayFireAny(j.p.Entry.When, f)
 	case at >= len(j.p.Steps):
 		return false // Due looks at it again
 	}
 	s := &j.p.Steps[at]
-	return mayFireAny(j.p.Exit) || at == 0 && mayFireAny(j.p.Exceptions) ||
-		s.Kind == plan.StepWait && slices.ContainsFunc(s.Paths, func(way plan.PlanPath) bool { return mayFireAny(way.When) })
+	return mayFireAny(j.p.Exit, f) || at == 0 && mayFireAny(j.p.Exceptions, f) ||
+		s.Kind == plan.StepWait && slices.ContainsFunc(s.Paths, func(way plan.PlanPath) bool { return mayFireAny(way.When, f) })
+}
+
+func mayFireAny(all []plan.On, f *journey.Fact) bool {
+	for i := range all {
+		if mayFire(&all[i], f) {
+			return true
+		}
+	}
+	return false
 }
 
 // Fact tells one person of a fact. The record must be of this version, or zero. Facts

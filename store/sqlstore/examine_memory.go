@@ -17,8 +17,8 @@ const (
 )
 
 // How large a redo log has to be of which a doctor says nothing: an eighth of what is kept in
-// memory, from 1 GB on. With 2 GB and the 96 MB of MariaDB's packages, storing an event took a
-// ninth more of the processors than with 1 GB (docs/operate.md).
+// memory, from 1 GB on. With 2 GB and the 96 MB of MariaDB's packages, storing an event took an
+// eighth more of the processors than with 1 GB (docs/operate.md).
 const (
 	redoFrom  = 1 << 30
 	redoLeast = 8

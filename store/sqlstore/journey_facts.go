@@ -147,9 +147,13 @@ func (s *Store) factRows(ctx context.Context, partition int, after sluice.Place,
 		whole--
 	}
 	if whole == 0 && limit >= factRowsMost {
-		return nil, true, fmt.Errorf("the item at %s, %d, has %d facts or more, and no item has so many", rows[0].Place.Position, rows[0].Place.Index, limit)
+		return nil, true, tooManyFacts(&rows[0], limit)
 	}
 	return rows[:whole], true, nil
+}
+
+func tooManyFacts(of *journey.Fact, limit int) error {
+	return fmt.Errorf("the item at %s, %d, has %d facts or more, and no item has so many", of.Place.Position, of.Place.Index, limit)
 }
 
 // Facts implements store.JourneyStore.
@@ -200,7 +204,9 @@ func (p *factsPage) take(rows []journey.Fact) (err error) {
 			p.all = slices.Delete(p.all, before, before+passed(p.all[before:], behind))
 		}
 		if len(p.all) > p.limit {
-			p.all = p.all[:p.whole]
+			if p.all = p.all[:p.whole]; p.whole == 0 { // an empty page would mean that there are none
+				return tooManyFacts(row, p.limit)
+			}
 			return errEnough
 		}
 		for i := range p.all[before:] {

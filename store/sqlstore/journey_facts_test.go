@@ -29,6 +29,26 @@ func TestRowsOfLargeFacts(t *testing.T) {
 	}
 }
 
+// An item with more facts than are read at once is an error: no facts would mean that there
+// are none, and those behind it would never be told.
+func TestAnItemOfTooManyFacts(t *testing.T) {
+	s := migrated(t, "sqlite:"+filepath.Join(t.TempDir(), "facts.db"), sqlstore.Options{})
+	e := effectTo(1, nil)
+	const many = store.MinFacts + 1
+	for i := range many {
+		e.JourneyFacts = append(e.JourneyFacts, journey.Fact{Place: sluice.Place{Position: sluice.Position{Major: 1}}, Number: int64(i + 1), Kind: journey.FactEvent, Name: "e", TimeMillis: 1})
+	}
+	must(t, apply(t.Context(), s, e))
+	if facts, err := s.Facts(t.Context(), 0, sluice.Place{Index: -1}, store.MinFacts); err == nil {
+		t.Errorf("%d facts of an item that has %d are no error", len(facts), many)
+	}
+	facts, err := s.Facts(t.Context(), 0, sluice.Place{Index: -1}, many)
+	must(t, err)
+	if len(facts) != many {
+		t.Errorf("%d facts, want %d", len(facts), many)
+	}
+}
+
 // An erasure writes no pack over what another one, or the store, has made of it meanwhile.
 func TestErasureOfAPackThatHasChanged(t *testing.T) {
 	for name, between := range map[string]func(s *sqlstore.Store) (left int, err error){

@@ -74,7 +74,7 @@ func (d *mysqlDialect) loadStatement(sec *section) string {
 
 // infile is LOAD DATA of what is fed. Into this program's own tables, which are utf8mb4,
 // bytes are loaded as they are: MariaDB asks of no byte to which character it belongs,
-// and computes a sixth less for each row of events. That texts are UTF-8 is checked before
+// and computes a seventh less for each row of events. That texts are UTF-8 is checked before
 // (appendText), and a payload of a dead letter may be none.
 func (d *mysqlDialect) infile(into, columns string) string {
 	return "LOAD DATA LOCAL INFILE 'Reader::" + d.reader + "' " + into + ` FIELDS TERMINATED BY '\t' ESCAPED BY '\\' LINES TERMINATED BY '\n' (` + columns + ")"
