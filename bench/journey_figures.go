@@ -49,6 +49,9 @@ func over(a, b string) func(journeyValues) float64 {
 // wantTotalS are the seconds for a wave, by the kind of database.
 var wantTotalS = map[string]float64{"sqlite": 60, "mariadb": 80, "postgres": 100}
 
+// factsWanted is what must be stored of what comes: a second is never met exactly.
+const factsWanted = 0.98
+
 // journeyFigures are what is promised of ten million people on two cores.
 var journeyFigures = []journeyFigure{
 	{"vs_jobs", false, 100, same, func(v journeyValues) float64 { return v.row("jobs") / v.each("total") }},
@@ -76,7 +79,7 @@ var journeyFigures = []journeyFigure{
 	{"wakes_per_s", false, 0.99 * wakesASecond, linear, ofRow("wakes")}, // they come by chance
 	{"wakes_growth_s", true, 1, same, ofRow("wakes_growth")},            // it can go on for ever
 	{"few_wakes_p99_s", true, 0.5, same, ofRow("few_wakes_p99")},
-	{"facts_per_s", false, 0.98 * factsRate, same, ofRow("facts_rate")},
+	{"facts_per_s", false, factsWanted * factsRate, same, ofRow("facts_rate")},
 	{"facts_lag_s", true, 2, same, func(v journeyValues) float64 { return max(v.row("facts_stored_lag"), v.row("facts_told_lag")) }},
 	{"facts_written_to_none", false, 0.8, same, over("facts_written", "facts_none")},
 	{"facts_all_to_none", false, 0.6, same, over("facts_all", "facts_none")},
@@ -104,8 +107,26 @@ func (r *report) judgeJourney(kind string, users int64, wanted bool) {
 		case slowly:
 			t.value = max(t.value*scaled, 1)
 		}
+		v := journeyValues{r, kind, users}
+		if f.name == "facts_per_s" || f.name == "facts_lag_s" {
+			t.limited = v.factsLimit()
+		}
 		if wanted {
-			r.want(t, f.of(journeyValues{r, kind, users}))
+			r.want(t, f.of(v))
 		}
 	}
+}
+
+// factsOfLimit is what facts may take of what the store does without any.
+const factsOfLimit = 0.9
+
+// factsLimit says that the store does not keep up with the rate of the part `facts` if there
+// are no facts at all, if that is so: then facts have no part in it. It is "" if the store
+// does, or facts cost more than a tenth of it.
+func (v journeyValues) factsLimit() string {
+	none := v.row("facts_none_rate")
+	if !(none < factsWanted*factsRate) || v.row("facts_rate") < factsOfLimit*none {
+		return ""
+	}
+	return "the store does " + number(none) + " a second without facts"
 }

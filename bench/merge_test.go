@@ -108,3 +108,33 @@ func TestRecordsDoNotMix(t *testing.T) {
 		t.Errorf("a broken record was changed: %s (%v)", text, err)
 	}
 }
+
+// A rate that the store does not reach without facts either is limited, with the reason; not
+// if facts cost more than a tenth, or if the store reaches it.
+func TestRateBeyondTheMachine(t *testing.T) {
+	for _, c := range []struct {
+		none, facts, lag  float64
+		wantRate, wantLag string
+	}{
+		{66_000, 62_000, 2.5, "LIMITED: the store does 66000 a second without facts", "LIMITED: the store does 66000 a second without facts"},
+		{66_000, 59_000, 2.5, verdictMissed, verdictMissed},
+		{69_000, 66_000, 2.5, verdictMissed, verdictMissed},
+		{66_000, 69_000, 1.5, verdictPassed, verdictPassed},
+	} {
+		r := newReport("journey")
+		for id, v := range map[string]float64{"facts_none_rate": c.none, "facts_rate": c.facts, "facts_told_lag": c.lag, "facts_stored_lag": c.lag} {
+			r.add("sqlite_"+id, id, "", v)
+		}
+		r.judgeJourney("sqlite", journeyUsers, true)
+		got := map[string]string{}
+		for _, f := range r.figures() {
+			got[f.Name] = f.Verdict
+		}
+		if rate, lag := got["sqlite_facts_per_s"], got["sqlite_facts_lag_s"]; rate != c.wantRate || lag != c.wantLag {
+			t.Errorf("%v of %v: %q and %q", c.facts, c.none, rate, lag)
+		}
+		if missed := strings.Contains(strings.Join(r.missed(), "\n"), "sqlite_facts_per_s"); missed != (c.wantRate == verdictMissed) {
+			t.Errorf("%v of %v: an error of the bench: %v", c.facts, c.none, missed)
+		}
+	}
+}

@@ -41,6 +41,10 @@ const (
 	verdictPassed = "passed"
 	verdictMissed = "MISSED"
 	verdictNone   = "not measured"
+
+	// What even that does not do in this run which the measured thing is built on. What it is
+	// follows.
+	verdictLimited = "LIMITED: "
 )
 
 // row is one measured thing. Value is the median of Runs, which are in the
@@ -55,9 +59,10 @@ type row struct {
 
 // target is what a ratio must reach: at least, or with below set, less than.
 type target struct {
-	ratio string
-	below bool
-	value float64
+	ratio   string
+	below   bool
+	value   float64
+	limited string // what it is limited by, in this run
 }
 
 func (t target) met(v float64) bool {
@@ -150,9 +155,14 @@ func (r *report) figures() []figure {
 	for _, t := range r.targets {
 		f := figure{Name: t.ratio, Limit: t.String(), Verdict: verdictNone}
 		if v, ok := r.Ratios[t.ratio]; ok {
-			f.Value, f.Verdict = &v, verdictMissed
-			if t.met(v) {
+			f.Value = &v
+			switch {
+			case t.met(v):
 				f.Verdict = verdictPassed
+			case t.limited != "":
+				f.Verdict = verdictLimited + t.limited
+			default:
+				f.Verdict = verdictMissed
 			}
 		}
 		all = append(all, f)

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -148,6 +149,19 @@ func (s *sqliteStore) url() string         { return "sqlite:" + s.file }
 func (s *sqliteStore) handle() *sql.DB     { return s.db }
 func (s *sqliteStore) placeholder() string { return "?" }
 func (s *sqliteStore) millis(ms int64) any { return ms }
+
+// readAll reads the whole file, which has the system keep it in memory.
+func (s *sqliteStore) readAll() (err error) {
+	f, err := os.Open(s.file)
+	if err != nil {
+		return fmt.Errorf("read the sqlite database: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := io.Copy(io.Discard, f); err != nil {
+		return fmt.Errorf("read the sqlite database: %w", err)
+	}
+	return nil
+}
 
 func (s *sqliteStore) fresh(ctx context.Context) error {
 	if err := s.close(); err != nil {
