@@ -15,7 +15,6 @@ import (
 	"sluice/lib/mime"
 	"sluice/mail"
 	"sluice/mail/template"
-	"sluice/user"
 )
 
 // maxMessageAhead is how far ahead a message may be handed in.
@@ -180,8 +179,8 @@ func mailboxOf(place string, v jsonscan.Value) (m mime.Mailbox, person string, e
 		if m.Address, err = mime.ParseAddress(email); err != nil {
 			return m, "", under(place+".email", err)
 		}
-		if len(person) > user.MaxExternalIDBytes || hasControl(person) {
-			return m, "", refusal(sluice.CodeInvalid, "%s.user_id: want a text of at most %d bytes without control characters", place, user.MaxExternalIDBytes)
+		if len(person) > sluice.MaxReferenceBytes || hasControl(person) { // its events name the user so
+			return m, "", refusal(sluice.CodeInvalid, "%s.user_id: want a text of at most %d bytes without control characters", place, sluice.MaxReferenceBytes)
 		}
 		m.Name = name // checked where the message is built
 		return m, person, nil

@@ -209,6 +209,7 @@ func TestMessagesThatAreRefused(t *testing.T) {
 		`{"from":"a@b.com","to":["c@d.com","nobody"],"text":"x"}`:                                                                `to[1]: "nobody" is no address`,
 		`{"from":"a@b.com","to":{"email":"c@d.com","nick":"x"},"text":"x"}`:                                                      "to: ",
 		`{"from":"a@b.com","to":[{"email":"c@d"},{"name":"x"}],"text":"x"}`:                                                      "to[1].email: ",
+		`{"from":"a@b.com","to":{"email":"c@d.com","user_id":"` + strings.Repeat("u", 129) + `"},"text":"x"}`:                    "to.user_id: want a text of at most 128 bytes",
 		`{"from":"a@b.com","to":[7],"text":"x"}`:                                                                                 "to[0]: want an address",
 		`{"from":"a@b.com","to":null,"text":"x"}`:                                                                                "to: want an address",
 		`{"from":"a@b.com","to":"a@b.com\r\nBcc: x@y.com","text":"x"}`:                                                           "to: ",

@@ -25,10 +25,19 @@ func (t *storing) addSend(place sluice.Place, payload []byte) error {
 	t.effect.Sends = append(t.effect.Sends, s)
 	t.addMailEvent(place, &sluice.Event{
 		TimeMillis: s.AcceptedMillis, ID: mailEventID(s.ID(), s.Attempts, sluice.EventQueued), Name: sluice.EventQueued,
-		App: s.App, Email: s.To, User: s.User, Message: s.Message,
+		App: s.App, Email: s.To, User: reference(s.User), Message: s.Message,
 		Properties: mailProperties{Send: s.ID(), Attempt: s.Attempts, Route: s.Route, Tags: splitTags(s.Tags)}.text(s.Metadata),
 	})
 	return nil
+}
+
+// reference is how an event names a user. Mail of an older program may have a longer name,
+// with which no event of it could be stored.
+func reference(name string) string {
+	if len(name) > sluice.MaxReferenceBytes {
+		return ""
+	}
+	return name
 }
 
 // addOutcome adds what an outcome changes, and that it happened.
@@ -50,7 +59,7 @@ func (t *storing) addOutcome(place sluice.Place, payload []byte) error {
 	send := mail.Send{Message: o.Message, Number: o.Number}
 	e := &sluice.Event{
 		TimeMillis: o.TimeMillis, ID: mailEventID(send.ID(), o.Attempts, o.Event), Name: o.Event,
-		App: o.App, Email: o.To, User: o.User, Message: o.Message,
+		App: o.App, Email: o.To, User: reference(o.User), Message: o.Message,
 		Properties: mailProperties{
 			Send: send.ID(), Attempt: o.Attempts, Route: o.Route, Code: o.Code, Reply: o.Reply, Reason: o.Reason, Tags: splitTags(o.Tags),
 		}.text(o.Metadata),

@@ -31,6 +31,11 @@ const (
 	// MaxPieceReasons bounds the refused lines that an answer names.
 	MaxPieceReasons = 100
 
+	// maxLinesBytes bounds the lines of a piece in memory, each counted with lineBytes for
+	// itself; the piece ends there. A cell of one byte may become a member of a thousand.
+	maxLinesBytes = 32 << 20
+	lineBytes     = 64
+
 	claimTries = 3
 )
 
@@ -236,7 +241,7 @@ func (p *piece) read(text string) (want int, err error) {
 		return 0, invalid("%v", err)
 	}
 	defer r.Close()
-	for {
+	for size := 0; size < maxLinesBytes || !r.Between(); {
 		line, err := r.Next()
 		if err == io.EOF {
 			break
@@ -245,6 +250,7 @@ func (p *piece) read(text string) (want int, err error) {
 			return 0, err
 		}
 		p.lines = append(p.lines, line)
+		size += lineBytes + len(line.Text)
 	}
 	if p.bytes = int(r.Taken()); p.bytes == 0 {
 		return p.larger(len(text))

@@ -28,16 +28,22 @@ type place struct {
 }
 
 // Left counts the items of an import that are still to be stored. It looks at what was
-// written last, back to what is stored as a whole: the older is, too.
+// written last, back to where each partition has stored a batch: of the same partition the
+// older is, too.
 func (d *Desk) Left(ctx context.Context, id string) (left int64, err error) {
 	cursors, err := cursorsOf(ctx, d.Store, len(d.Logs))
 	if err != nil {
 		return 0, err
 	}
+	stored := make(map[int]bool, len(d.Logs)) // partitions
 	err = d.eachUnit(ctx, id, func(u *store.ImportUnit) (more bool, err error) {
-		n := unstored(cursors, u.Batches)
-		left += n
-		return n > 0, nil
+		left += unstored(cursors, u.Batches)
+		for i := range u.Batches {
+			if b := &u.Batches[i]; !cursors[b.Partition].Before(b.Position) {
+				stored[b.Partition] = true
+			}
+		}
+		return len(stored) < len(d.Logs), nil
 	})
 	return left, err
 }

@@ -2,6 +2,7 @@ package imports
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -96,4 +97,76 @@ func TestAnUndoLeavesWhatIsNotStored(t *testing.T) {
 	if i, err = d.Undo(t.Context(), i.ID); err != nil || i.State != store.ImportUndone {
 		t.Errorf("when it is stored: %s, %v", i.State, err)
 	}
+}
+
+// What a partition that is behind has of earlier pieces is still to be stored, whatever other
+// partitions have stored of later ones.
+func TestLeftLooksAtEachPartition(t *testing.T) {
+	d, db, _, i := testDesk(t)
+	d.Logs = make([]*flow.Log, 3)
+	stored := sluice.Position{Major: 5}
+	cursors, err := db.Cursors(t.Context(), ingest.StoreRole, []int{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepared, err := db.Prepare(&store.Effect{Moves: []store.Move{{Follower: ingest.StoreRole, Partition: 1, From: cursors[1], To: stored}}})
+	if err == nil {
+		_, err = db.Apply(t.Context(), prepared)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, b := range []store.ImportedBatch{{Partition: 0, Position: sluice.Position{Major: 3}, Items: 4}, {Partition: 1, Position: sluice.Position{Major: 4}, Items: 8}, {Partition: 1, Position: stored, Items: 16}} {
+		if err := db.NoteImported(t.Context(), i.ID, store.ImportUnit{ID: string(rune('a' + n)), Batches: []store.ImportedBatch{b}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := d.Left(t.Context(), i.ID); err != nil || left != 4 {
+		t.Errorf("%d are left, want 4; %v", left, err)
+	}
+}
+
+// A piece ends where its lines would take too much memory, and the next one goes on there:
+// together they have what the file has.
+func TestAPieceOfLinesThatGrow(t *testing.T) {
+	d, _, _, i := testDesk(t)
+	column := strings.Repeat("n", 1000)
+	file := "event,time," + column + "\n" + strings.Repeat("n,1,x\n", 80_000) // 80 MB as objects
+	i.Options, i.SizeBytes = store.ImportOptions{Kind: store.ImportEvents, Format: "csv"}, int64(len(file))
+	var lines, pieces int
+	for ; i.NextOffset < i.SizeBytes; pieces++ {
+		p := readPiece(t, d, &i, file)
+		size := 0
+		for n, line := range p.lines {
+			size += len(line.Text)
+			if line.Refused != nil || line.Number != int64(lines+n+2) || !strings.Contains(line.Text, column) {
+				t.Fatalf("line %d of piece %d: %+v", n, pieces, line)
+			}
+		}
+		if size > maxLinesBytes {
+			t.Fatalf("piece %d has %d bytes of lines", pieces, size)
+		}
+		i.Claim = p.claim
+		if again := readPiece(t, d, &i, file); again.bytes != p.bytes || len(again.lines) != len(p.lines) || again.at.Lines.Line != p.at.Lines.Line {
+			t.Fatalf("piece %d, sent again: %d bytes, %d lines; at first %d, %d", pieces, again.bytes, len(again.lines), p.bytes, len(p.lines))
+		}
+		reader, err := json.Marshal(p.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i.Reader, i.Claim = string(reader), ""
+		lines, i.NextOffset = lines+len(p.lines), i.NextOffset+int64(p.bytes)
+	}
+	if lines != 80_000 || pieces < 2 {
+		t.Errorf("%d lines in %d pieces", lines, pieces)
+	}
+}
+
+func readPiece(t *testing.T, d *Desk, i *store.FileImport, file string) *piece {
+	t.Helper()
+	p := &piece{desk: d, of: i}
+	if want, err := p.read(file[i.NextOffset:]); err != nil || want > 0 {
+		t.Fatal(want, err)
+	}
+	return p
 }

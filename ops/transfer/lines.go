@@ -23,6 +23,7 @@ import (
 const (
 	lineBufferBytes = 256 << 10
 	headBytes       = 4 << 10 // by which the form is told
+	maxColumnBytes  = 1 << 10 // of a column's name
 
 	// maxUnpackWindow bounds what a zstd file makes its reader keep.
 	maxUnpackWindow = 128 << 20
@@ -135,7 +136,11 @@ func (r *LineReader) Close() { r.done() }
 // between them: the next part of the file begins there. The file must not be packed.
 func (r *LineReader) Taken() int64 { return r.in.taken }
 
-// State returns where reading stands when Next has returned io.EOF.
+// Between says that reading can be left off here, behind the last line that Next has
+// returned: Taken and State say all. It is false among lines of one record of a CSV.
+func (r *LineReader) Between() bool { return r.csv == nil || len(r.records.refused) == 0 }
+
+// State returns where reading stands when Next has returned io.EOF, or Between.
 func (r *LineReader) State() LineState {
 	s := LineState{Format: NDJSON, Line: r.number, Inside: r.in.inside}
 	if r.csv != nil {
@@ -272,6 +277,11 @@ func (r *LineReader) newRecords() *csvRecords {
 // nameColumns says what the columns of a CSV become.
 func (r *LineReader) nameColumns(header []string) error {
 	r.columns = header
+	for i, name := range header { // each line has them again
+		if len(name) > maxColumnBytes {
+			return fmt.Errorf("the name of column %d has %d bytes, at most %d are allowed: %.60q", i+1, len(name), maxColumnBytes, name)
+		}
+	}
 	for _, from := range slices.Sorted(maps.Keys(r.options.Columns)) {
 		if !slices.Contains(header, from) {
 			return fmt.Errorf("there is no column %q to be taken for %s; there are %s", from, r.options.Columns[from], strings.Join(header, ", "))

@@ -138,3 +138,14 @@ func TestLinesOfPackedFiles(t *testing.T) {
 		t.Error("a file that is cut short ends as if it were whole")
 	}
 }
+
+// A column has no name of any size: each line has it again.
+func TestLongNameOfAColumn(t *testing.T) {
+	long := strings.Repeat("n", maxColumnBytes)
+	if _, err := NewLineReader(strings.NewReader("a,"+long+"\n1,2\n"), LineOptions{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := NewLineReader(strings.NewReader("a,"+long+"n\n1,2\n"), LineOptions{}); err == nil || !strings.Contains(err.Error(), "the name of column 2 has 1025 bytes") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -4083,7 +4083,7 @@ export interface components {
         Mailbox: string | {
             email: string;
             name?: string;
-            /** @description Your name for the recipient. */
+            /** @description Your name for the recipient, of 128 bytes at most. */
             user_id?: string;
         };
         Mailboxes: components["schemas"]["Mailbox"] | components["schemas"]["Mailbox"][];
