@@ -39,7 +39,8 @@ type AccountStore interface {
 	// is changed. A new password ends all sessions of the account, those too that others
 	// begin with the old one at this moment. An error may come when the account is changed
 	// and its sessions are not known to have ended: then it says so. An *Error with
-	// CodeConflict: nobody would have the role Keep any more.
+	// CodeConflict: nobody would have the role Keep any more, or the account has not the
+	// password and UpdatedMillis of Was.
 	ChangeAccount(ctx context.Context, c AccountChange) error
 
 	// DropAccount removes an account with its sessions. An *Error with CodeConflict:
@@ -77,6 +78,9 @@ type AccountChange struct {
 	Role     string
 	Password string // hashed
 	Keep     string // a role that some account must have after the change; empty: none
+
+	// Was is the account as it must be for a new password; nil: as it may be.
+	Was *Account
 }
 
 // Account is somebody who signs in to the dashboard.

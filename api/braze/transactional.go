@@ -98,6 +98,11 @@ func sendTransactional(ctx context.Context, r *Request) (Reply, error) {
 	return done, nil
 }
 
+// errOtherAddress is for a repeat that names another address than the call before, whose
+// mail is in no ledger: it is on its way there, or was never taken.
+var errOtherAddress = &sluice.Error{Code: sluice.CodeUnavailable, Index: -1,
+	Message: "the mail of this external_send_id was for another address, and is not stored yet: send it again. If the answer stays this one, that mail was never taken: use another external_send_id"}
+
 // trigger hands the mail in, unless it was before.
 func (r *Request) trigger(ctx context.Context, t *triggered, to schedule.Recipient, b *transactionalBody) error {
 	first, once, same := r.Now, "", true
@@ -119,8 +124,8 @@ func (r *Request) trigger(ctx context.Context, t *triggered, to schedule.Recipie
 	}
 	b.Metadata.ReceivedAt = profile.TimeText(first.UnixMilli())
 	b.Metadata.EnqueuedAt = b.Metadata.ReceivedAt
-	if !same { // it went to another address, a moment ago
-		return nil
+	if !same { // for another address; whether that was taken, only the ledger says
+		return errOtherAddress
 	}
 	content := template.Content{Template: t.campaign.Template, Version: t.campaign.Version, Variables: t.properties}
 	metadata := members{b: []byte{'{'}}

@@ -63,9 +63,12 @@ func TestTransactional(t *testing.T) {
 // names somebody else.
 func TestTransactionalOnce(t *testing.T) {
 	w := newCampaigns(t)
+	ask := func(who string) (int, string) {
+		return w.call(t, receipt, `{"external_send_id":"once","recipient":{"external_user_id":"`+who+`"}}`)
+	}
 	call := func(who string) (string, string) {
 		t.Helper()
-		status, text := w.call(t, receipt, `{"external_send_id":"once","recipient":{"external_user_id":"`+who+`"}}`)
+		status, text := ask(who)
 		if status != 201 {
 			t.Fatalf("%d %s", status, text)
 		}
@@ -74,15 +77,20 @@ func TestTransactionalOnce(t *testing.T) {
 	}
 	first, _ := call("ann")
 	again, _ := call("ann") // before the ledger has it: the name makes it one
-	other, _ := call("bob")
+	if _, text := ask("bob"); !strings.HasPrefix(text, "unavailable: ") || !strings.Contains(text, "another external_send_id") {
+		t.Errorf("for another address, of a mail that no ledger has: %s", text)
+	}
 	drafts, _ := w.handed(t)
-	if first != again || first != other || len(drafts) != 2 || drafts[0].ID != drafts[1].ID || drafts[1].To[0] != "ann@example.com" {
-		t.Errorf("%s %s %s: %+v", first, again, other, drafts)
+	if first != again || len(drafts) != 2 || drafts[0].ID != drafts[1].ID || drafts[1].To[0] != "ann@example.com" {
+		t.Errorf("%s %s: %+v", first, again, drafts)
 	}
 	s := mail.Send{Message: first, Recipients: 1, Priority: mail.PriorityHigh, Class: mail.ClassTransactional, To: "ann@example.com", AcceptedMillis: now.UnixMilli()}
 	w.apply(t, store.Effect{Sends: []mail.StoredSend{{Send: s}}})
 	o := mail.Outcome{Message: first, Recipients: 1, Was: mail.SendWaiting, State: mail.SendFailed, Event: sluice.EventBounced, Attempts: 1, Reply: "5.1.1 nobody", TimeMillis: now.UnixMilli() + 1000}
 	w.apply(t, store.Effect{Outcomes: []mail.StoredOutcome{{Outcome: o}}})
+	if other, _ := call("bob"); other != first {
+		t.Errorf("for another address: %s, want %s", other, first)
+	}
 	if id, text := call("ann"); id != first || !strings.Contains(text, `"status":"bounced"`) || !strings.Contains(text, `"reason":"5.1.1 nobody"`) || !strings.Contains(text, `"bounced_at":"2026-11-21T10:20:31.123Z"`) {
 		t.Errorf("%s", text)
 	}

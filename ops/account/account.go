@@ -292,10 +292,14 @@ func (s *Service) ChangeOwn(ctx context.Context, own store.Account, old, passwor
 		return "", a, err
 	}
 	defer s.forget()
+	c.Was = &a // hashing takes a while: an admin's reset since then stands
 	if err = s.Store.ChangeAccount(ctx, c); err == nil {
 		a, err = s.Store.Account(ctx, a.Name)
 	}
+	e, refused := errors.AsType[*sluice.Error](err)
 	switch {
+	case refused && e.Code == sluice.CodeConflict:
+		err = errChanged
 	case err != nil:
 	case a.Password != c.Password: // somebody else has changed it since
 		err = errChanged

@@ -1,10 +1,12 @@
 package account
 
 import (
+	"context"
 	"testing"
 
 	"sluice"
 	"sluice/lib/key"
+	"sluice/store"
 )
 
 // Who is signed in gets a new password for the old one. Sessions of before end, in other
@@ -63,5 +65,47 @@ func TestChangeOwn(t *testing.T) {
 	clock.Move(throttleWindow)
 	if _, _, err := s.ChangeOwn(t.Context(), gone, next, password, here); code(err) != sluice.CodeForbidden {
 		t.Errorf("an account that took the name: %v", err)
+	}
+}
+
+// meanwhile does something before an account is changed.
+type meanwhile struct {
+	store.AccountStore
+	do func()
+}
+
+func (b meanwhile) ChangeAccount(ctx context.Context, c store.AccountChange) error {
+	b.do()
+	return b.AccountStore.ChangeAccount(ctx, c)
+}
+
+// A password that an admin sets while a change by the old one is under way stays: who has the
+// old one may be the reason. The same goes for sessions that are ended meanwhile.
+func TestChangeOwnBesideAnAdmin(t *testing.T) {
+	const given, taken = "given by the admin", "taken by a stranger"
+	s, clock := open(t)
+	_, bob, err := s.SignIn(t.Context(), "bob@example.com", password, here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := New(s.Store, clock)
+	stranger := New(meanwhile{s.Store, func() {
+		if err := admin.EndSessions(t.Context(), bob.ID); err != nil {
+			t.Error(err)
+		}
+	}}, clock)
+	if session, _, err := stranger.ChangeOwn(t.Context(), bob, password, taken, here); code(err) != sluice.CodeForbidden || session != "" {
+		t.Errorf("while the sessions were ended: %q %v", session, err)
+	}
+	stranger = New(meanwhile{s.Store, func() {
+		if err := admin.Reset(t.Context(), bob.ID, given); err != nil {
+			t.Error(err)
+		}
+	}}, clock)
+	if session, _, err := stranger.ChangeOwn(t.Context(), bob, password, taken, here); code(err) != sluice.CodeForbidden || session != "" {
+		t.Errorf("while an admin gave a password: %q %v", session, err)
+	}
+	if _, _, err := s.SignIn(t.Context(), "bob@example.com", given, here); err != nil {
+		t.Errorf("the admin's password: %v", err)
 	}
 }

@@ -106,13 +106,27 @@ func (s *Store) ChangeAccount(ctx context.Context, c store.AccountChange) error 
 		if c.Password == "" {
 			return nil
 		}
-		if err := tx.exec(ctx, "account_password", c.Password, s.now(), c.ID); err != nil {
+		if err := tx.setPassword(ctx, &c); err != nil {
 			return err
 		}
 		return tx.exec(ctx, "sessions_drop", c.ID)
 	})
 	if err == nil && c.Password != "" {
 		err = s.failed(s.endBehind(ctx, c.ID), "end the sessions of account %s, which has its new password, in", c.ID)
+	}
+	return err
+}
+
+// setPassword gives an account its new password. Of an account that is not as it was
+// nothing is changed: it may have lost its old password since.
+func (t *txn) setPassword(ctx context.Context, c *store.AccountChange) error {
+	s := t.store
+	if c.Was == nil {
+		return t.exec(ctx, "account_password", c.Password, s.now(), c.ID)
+	}
+	n, err := t.changed(ctx, "account_own_password", c.Password, s.now(), c.ID, c.Was.Password, s.d.millis(c.Was.UpdatedMillis))
+	if err == nil && n == 0 {
+		err = accountChanged()
 	}
 	return err
 }

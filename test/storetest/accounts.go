@@ -72,7 +72,16 @@ func testAccounts(t *testing.T, f *fixture) {
 	live("h2")
 	must(t, s.ChangeAccount(f.ctx, store.AccountChange{ID: ann.ID, Password: "new"}))
 	live("h2")
-	must(t, s.ChangeAccount(f.ctx, store.AccountChange{ID: bob.ID, Password: "new"}))
+	now, err := s.Account(f.ctx, bob.Name)
+	must(t, err)
+	older, other := now, now
+	older.UpdatedMillis--
+	other.Password = "another"
+	for _, was := range []*store.Account{&older, &other} {
+		wantCode(t, s.ChangeAccount(f.ctx, store.AccountChange{ID: bob.ID, Password: "refused", Was: was}), sluice.CodeConflict)
+	}
+	live("h2")
+	must(t, s.ChangeAccount(f.ctx, store.AccountChange{ID: bob.ID, Password: "new", Was: &now}))
 	live()
 	if got, err := s.Account(f.ctx, bob.Name); err != nil || got.Password != "new" || got.Role != "admin" {
 		t.Errorf("changed: %+v %v", got, err)

@@ -448,3 +448,16 @@ func TestConfirmation(t *testing.T) {
 		t.Error("the end of a subscription is taken for its beginning")
 	}
 }
+
+// Of a form with a field twice one would be signed and the other one read: who has one signed
+// request could have anything taken.
+func TestMandrillFieldTwice(t *testing.T) {
+	const address = "https://hooks.example.com/mandrill"
+	sum := base64.StdEncoding.EncodeToString(mac(sha1.New, []byte("first"), address+"mandrill_events"+"[]"))
+	for body, want := range map[string]bool{"mandrill_events=%5B%5D": true, "mandrill_events=%5B7%5D&mandrill_events=%5B%5D": false, "mandrill_events=%5B%5D&mandrill_events=%5B%5D": false} {
+		r := &Request{URL: address, Header: header("X-Mandrill-Signature", sum), Body: []byte(body)}
+		if got := verify(t, "mandrill", r, &Access{Secrets: []string{"first"}}); got != want {
+			t.Errorf("%s: taken: %v, want %v", body, got, want)
+		}
+	}
+}

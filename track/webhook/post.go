@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ const (
 	postTimeout    = 15 * time.Second
 	maxAnswerBytes = 4 << 10 // that are read
 	toldAnswer     = 200     // bytes that are kept of a refusal
+	leastSecret    = 6       // bytes of what could be one
 )
 
 // answer is what is known of a request.
@@ -56,7 +58,7 @@ func post(ctx context.Context, client *http.Client, secrets *Secrets, w *store.W
 	case got.StatusCode >= 300 && got.StatusCode < 400:
 		a.failure = "it answered " + strconv.Itoa(got.StatusCode) + ", and redirects are not followed: set the URL to where it leads"
 	default:
-		a.failure = strings.TrimSpace("it answered " + strconv.Itoa(got.StatusCode) + " " + printable(text))
+		a.failure = strings.TrimSpace("it answered " + strconv.Itoa(got.StatusCode) + " " + printable(withoutSecrets(text, r.URL)))
 		a.retryAfter = outbound.RetryAfter(got.Header, now, retryLast)
 	}
 	return a
@@ -75,6 +77,19 @@ func reasonOf(err error) string {
 		text += "; webhooks.allow_hosts allows named hosts inside"
 	}
 	return cut(text)
+}
+
+// withoutSecrets is an answer without what may be secret in the URL that was posted to: its
+// path and its query, which many a server repeats in its page of an error.
+func withoutSecrets(text []byte, u *url.URL) []byte {
+	words := strings.FieldsFunc(u.EscapedPath()+"/"+u.Path+"/"+u.RawQuery, func(r rune) bool { return strings.ContainsRune("/?&=;", r) })
+	slices.SortFunc(words, func(a, b string) int { return len(b) - len(a) })
+	for _, word := range words {
+		if len(word) >= leastSecret {
+			text = bytes.ReplaceAll(text, []byte(word), []byte("…"))
+		}
+	}
+	return text
 }
 
 // cut returns at most MaxWebhookReason bytes of a text, as UTF-8: PostgreSQL refuses a row

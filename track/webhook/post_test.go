@@ -62,3 +62,18 @@ func TestHangingNeighbours(t *testing.T) {
 		t.Errorf("it waited until requests had ended: %d of %d hang", hanging.Load(), 3*partitions)
 	}
 }
+
+// An error is told without the path and the query of the URL, which may be secret, also if
+// the receiver repeats them in its answer.
+func TestAnswersThatRepeatTheURL(t *testing.T) {
+	r := newReceiver(t, func(_ int, w http.ResponseWriter, q *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`Cannot POST ` + q.URL.RequestURI() + ` {"path":"` + strings.ReplaceAll(q.URL.Path, "/", `\/`) + `"} no such hook`))
+	})
+	k := newKit(t)
+	w, _ := k.add(r.URL+"/T0SECRET/b%C3%A4rSECRET?token=5SECRET5", 1)
+	a := post(t.Context(), http.DefaultClient, &Secrets{Root: []byte("a root of 32 bytes, or thereabout")}, &w, "id", k.clock.Now(), []byte("{}"))
+	if strings.Contains(a.failure, "SECRET") || !strings.Contains(a.failure, "404 Cannot POST /…/…?token=…") || !strings.Contains(a.failure, "no such hook") {
+		t.Errorf("%q", a.failure)
+	}
+}

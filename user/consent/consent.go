@@ -159,8 +159,9 @@ func (e *TooOftenError) Error() string {
 // those of Writer.
 func (s *Service) Ask(ctx context.Context, w Writer, r *Request) (Link, error) {
 	now, f := s.clock.Now(), r.Form
+	sender := f.Name + "\x00" + network(r.IP)
 	if !r.Trusted {
-		if wait := s.senders.take(f.Name+"\x00"+network(r.IP), f.PerSenderPerHour, now); wait > 0 {
+		if wait := s.senders.take(sender, f.PerSenderPerHour, now); wait > 0 {
 			return Link{}, &TooOftenError{Sender: true, Wait: wait}
 		}
 	}
@@ -175,6 +176,19 @@ func (s *Service) Ask(ctx context.Context, w Writer, r *Request) (Link, error) {
 	if wait := s.addresses.take(f.Name+"\x00"+address, f.PerAddressPerHour, now); wait > 0 {
 		return Link{}, &TooOftenError{Wait: wait}
 	}
+	link, err := s.ask(ctx, w, r, address, attributes, now)
+	if err != nil { // who does as told, and asks again, has not asked too often
+		s.addresses.giveBack(f.Name+"\x00"+address, f.PerAddressPerHour)
+		if !r.Trusted {
+			s.senders.giveBack(sender, f.PerSenderPerHour)
+		}
+	}
+	return link, err
+}
+
+// ask makes a link, and writes down that it was asked for.
+func (s *Service) ask(ctx context.Context, w Writer, r *Request, address, attributes string, now time.Time) (Link, error) {
+	f := r.Form
 	expires := sluice.Later(s.clock).Add(time.Duration(f.Hours) * time.Hour).Truncate(time.Second)
 	text, err := s.keys.Sign(purpose, expires, f.Name, address, attributes, strconv.FormatInt(now.UnixMilli(), 10), ipText(r.IP), strconv.FormatInt(expires.Unix(), 10))
 	if err != nil {

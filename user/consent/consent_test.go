@@ -104,3 +104,30 @@ func TestLargest(t *testing.T) {
 		t.Errorf("one byte more: %v", err)
 	}
 }
+
+// away is a writer without its Redis.
+type away struct{ err error }
+
+func (w away) Record(context.Context, user.Key, []sluice.Event, []user.Update, string, time.Duration) (bool, error) {
+	return false, w.err
+}
+
+// A request that was not written does not count: its sender is told to ask again, and whose
+// address it is would get no mail.
+func TestAskAgainBehindAFailure(t *testing.T) {
+	s, _ := service(t, Form{Name: "f", Hours: 72, PerAddressPerHour: 1, PerSenderPerHour: 2, EmailSubscribe: true})
+	r := &Request{Form: s.Form("f"), Email: "a@example.com", IP: netip.MustParseAddr("192.0.2.1")}
+	failed := errors.New("redis is away")
+	for range 5 {
+		if _, err := s.Ask(t.Context(), away{failed}, r); !errors.Is(err, failed) {
+			t.Fatalf("want the writer's error, got %v", err)
+		}
+	}
+	w := &notes{}
+	if _, err := s.Ask(t.Context(), w, r); err != nil || len(w.events) != 1 {
+		t.Errorf("it is back: %v, %d events", err, len(w.events))
+	}
+	if often, ok := errors.AsType[*TooOftenError](func() error { _, err := s.Ask(t.Context(), w, r); return err }()); !ok || often.Sender {
+		t.Errorf("once more: %v, want too often for the address", often)
+	}
+}

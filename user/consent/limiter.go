@@ -47,6 +47,19 @@ func (l *limiter) take(name string, perHour int, now time.Time) (wait time.Durat
 	return 0
 }
 
+// giveBack takes one back that was used for nothing.
+func (l *limiter) giveBack(name string, perHour int) {
+	if perHour == 0 {
+		return
+	}
+	key := maphash.String(l.seed, name)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if used, known := l.full[key]; known {
+		l.full[key] = used - int64(time.Hour/time.Duration(perHour))
+	}
+}
+
 // makeRoom lets go of entries, if it is full.
 func (l *limiter) makeRoom(now int64) {
 	if len(l.full) < l.most {

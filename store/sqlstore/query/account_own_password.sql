@@ -1,0 +1,1 @@
+UPDATE accounts SET password = ?, updated = ? WHERE id = ? AND password = ? AND updated = ?
