@@ -82,7 +82,7 @@ var journeyFigures = []journeyFigure{
 	{"facts_per_s", false, factsWanted * factsRate, same, ofRow("facts_rate")},
 	{"facts_lag_s", true, 2, same, func(v journeyValues) float64 { return max(v.row("facts_stored_lag"), v.row("facts_told_lag")) }},
 	{"facts_written_to_none", false, 0.8, same, over("facts_written", "facts_none")},
-	{"facts_all_to_none", false, 0.6, same, over("facts_all", "facts_none")},
+	{"facts_all_to_none", false, allToNone, same, over("facts_all", "facts_none")},
 	{"mails_vs_send", false, 0.8, same, over("mails_journey_cpu", "mails_sent_cpu")},
 	{"mails_waiting_bytes", true, 4, same, ofRow("mails_waiting")},
 	{"total_to_tenth", true, 1.2, same, func(v journeyValues) float64 { return v.each("total") / v.row("many_1") }},
@@ -117,15 +117,16 @@ func (r *report) judgeJourney(kind string, users int64, wanted bool) {
 	}
 }
 
-// factsOfLimit is what facts may take of what the store does without any.
-const factsOfLimit = 0.9
+// allToNone is what the store must do with all that becomes of facts, of what it does
+// without any, where it has more to do than it can.
+const allToNone = 0.6
 
 // factsLimit says that the store does not keep up with the rate of the part `facts` if there
-// are no facts at all, if that is so: then facts have no part in it. It is "" if the store
-// does, or facts cost more than a tenth of it.
+// are no facts at all, if that is so: then it has more to do than it can, and what is wanted
+// is its share. It is "" if the store keeps up, or if its share is too small.
 func (v journeyValues) factsLimit() string {
 	none := v.row("facts_none_rate")
-	if !(none < factsWanted*factsRate) || v.row("facts_rate") < factsOfLimit*none {
+	if !(none < factsWanted*factsRate) || v.row("facts_rate") < allToNone*none {
 		return ""
 	}
 	return "the store does " + number(none) + " a second without facts"
