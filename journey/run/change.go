@@ -299,7 +299,8 @@ func (c *change) stayToGo(ctx context.Context, in *inside, from *version, p *ste
 
 // lateEntry is how long after their time people enter as of that time who come from
 // another journey. Mails are named by it, so a way that is decided again names them the
-// same; but who has waited for long, as for a journey that was paused, enters now.
+// same. Who has waited for longer, as for a journey that was paused, enters a whole number of
+// these behind their time: as of now the names would be other ones in each decision.
 //
 // In a circle all parts of a decision have people enter as of the second in which it began,
 // however long a rate or quiet hours divide it: by that cameBefore knows where they have been.
@@ -317,6 +318,9 @@ func (c *change) entersAt(from *version, p *step.Person, target *inside) uint32 
 		return began
 	case !late(due):
 		return due
+	case due != 0:
+		times := now.Sub(time.Unix(int64(due), 0)) / lateEntry
+		return due + uint32(times*lateEntry/time.Second)
 	}
 	return uint32(now.Unix())
 }

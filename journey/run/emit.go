@@ -54,7 +54,7 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did, vari
 	if m.Counts != 0 && c.part.capping.asks {
 		c.made[p.ID.Number] = append(c.made[p.ID.Number], made{millis: now, caps: m.Counts})
 	}
-	if r.Entered > c.part.recovered {
+	if r.Entered > c.part.recovered+clockMargin {
 		c.items = mail.AppendSend(c.items, &s)
 		return
 	}

@@ -2,11 +2,14 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"sluice"
 	"sluice/journey"
+	"sluice/mail"
 	"sluice/store"
 	"sluice/user"
 )
@@ -249,5 +252,62 @@ func TestAStoppedJourneyAndAnUnknownVersion(t *testing.T) {
 	b.clock.Move(time.Hour)
 	if n := b.passesFew(p); n != 1 || p.stats.Lost.Load() != 1 {
 		t.Errorf("%d commits and %d looks when the person is due, want one", n, p.stats.Lost.Load())
+	}
+}
+
+// The mail of a journey that people come to from another one has the same name if they come
+// again, behind a Redis that was lost: also if they came hours late, or a rate held them.
+func TestMailBehindGoIsNamedTheSame(t *testing.T) {
+	const people = 30
+	const second = "id: second\nentry: {when: {event: never}}\nsteps:\n  - {id: mail, message: {template: x, tags: second}}\n"
+	const pause = "id: first\nentry: {when: {event: signup}}\nsteps:\n  - {id: pause, delay: {for: 1h}, next: %s}\n"
+	const on = "  - {id: on, go: {journey: second}}\n"
+	for name, x := range map[string]struct {
+		first string
+		late  time.Duration
+	}{
+		"on time":    {fmt.Sprintf(pause, "on") + on, time.Hour},
+		"hours late": {fmt.Sprintf(pause, "on") + on, 3*time.Hour + 20*time.Minute},
+		"by a rate":  {fmt.Sprintf(pause, "mail") + "  - {id: mail, message: {template: x, tags: first}, next: on}\n" + on + "limits: {per_minute: 600000}\n", time.Hour},
+	} {
+		b := newBed(t, people)
+		b.publish(second)
+		first := b.publish(x.first)
+		b.enterAll(people)
+		p := b.open()
+		b.passes(p)
+		b.mustSave(p)
+		b.clock.Move(x.late)
+		b.allLeave(p, first, people)
+		made := len(b.sends())
+		var rows []mail.StoredSend
+		for i, s := range b.sends() {
+			rows = append(rows, mail.StoredSend{Send: *s, Place: sluice.Place{Position: sluice.Position{Major: 1, Minor: 1}, Index: i}})
+		}
+		b.apply(&store.Effect{Sends: rows})
+		b.empty()
+		b.clock.Move(30 * time.Second)
+		b.allLeave(b.open(), first, people)
+		if n := len(b.sends()); len(b.mails("second")) != people || n != made {
+			t.Errorf("%s: %d mails before Redis was lost, %d behind it; %d names in the second journey", name, made, n, len(b.mails("second")))
+		}
+	}
+}
+
+// allLeave works until all people have left a journey.
+func (b *bed) allLeave(p *part, j store.Journey, people int) {
+	b.Helper()
+	inside := people
+	for deadline := time.Now().Add(20 * time.Second); inside > 0 && time.Now().Before(deadline); {
+		b.passes(p) // tokens come in as time goes
+		inside = 0
+		for _, r := range b.records(j) {
+			if r.Inside() {
+				inside++
+			}
+		}
+	}
+	if inside > 0 {
+		b.Fatalf("%d people have not left %s", inside, j.ID)
 	}
 }

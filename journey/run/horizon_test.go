@@ -291,3 +291,24 @@ func TestEndsAreBounded(t *testing.T) {
 		t.Errorf("the horizon is %d behind a clock that was set back", h.second)
 	}
 }
+
+// While the store is far behind nobody moves, but who is stored to have left has left: mail
+// that was made already asks for that before it leaves.
+func TestExitsWhileTheStoreIsBehind(t *testing.T) {
+	b := newBed(t, 2)
+	j := b.publish("id: cart\nentry: {when: {event: cart}}\nexit_when: [{event: bought}]\nsteps:\n  - {id: mail, message: {template: x}, next: wait}\n  - {id: wait, delay: {for: 1h}}\n")
+	for n := int64(1); n <= 2; n++ {
+		b.fact(uint64(n), n, journey.FactEvent, "cart", "")
+	}
+	p := b.open()
+	b.passes(p)
+	for range pendingEntries + 1 {
+		b.accept(b.log)
+	}
+	b.clock.Move(2 * time.Hour)
+	b.fact(3, 1, journey.FactEvent, "bought", "")
+	b.passes(p)
+	if all := b.records(j); !p.behind || all[1].State != journey.StateExited || all[2].State != journey.StateInside {
+		t.Errorf("behind: %v; records %+v", p.behind, all)
+	}
+}

@@ -73,6 +73,9 @@ func (c *change) handOver(ctx context.Context, in *inside, f *journey.Fact) (mov
 	if r.State == journey.StateExited {
 		return false, nil
 	}
+	if err := c.takeWays(ctx, in, f.Number, nil); err != nil { // else they stay for good
+		return false, err
+	}
 	return true, c.set(ctx, in, f.Number, &journey.Record{})
 }
 

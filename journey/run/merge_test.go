@@ -385,3 +385,17 @@ func TestFactsBehindAMerge(t *testing.T) {
 		t.Errorf("mails %v, want one to the survivor", f.sends)
 	}
 }
+
+// Who is merged away leaves no branches: nobody would ever remove them, and their string is
+// bounded.
+func TestMergedPeopleLeaveNoWays(t *testing.T) {
+	b := newBed(t, 3)
+	j := b.publish("id: cart\nentry: {when: {event: cart}}\nsteps:\n  - {id: which, split: {if: {attribute: plan, is: equals, value: gold}, then: wait, else: wait}}\n  - {id: wait, delay: {for: 1h}}\n")
+	b.fact(1, 1, journey.FactEvent, "cart", "")
+	b.passes(b.open())
+	b.merge(2, 1, user.ID{Number: 2})
+	b.passes(b.open())
+	if all := b.ways(j, 3); len(all[1]) != 0 || len(all[2]) != 1 || b.records(j)[2].State != journey.StateInside {
+		t.Errorf("ways %v, want one of person 2 alone; records %v", all, b.records(j))
+	}
+}

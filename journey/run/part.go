@@ -237,6 +237,9 @@ func (p *part) run(ctx, fetch context.Context, all []*plans) error {
 			p.saver.close()
 		}
 	}()
+	if _, err := p.log.Cursor(ctx, cursor); err != nil { // a Redis that does not answer takes no place of those that do
+		return err
+	}
 	if err := p.working(ctx, func() error { return p.open(ctx, all) }); err != nil {
 		return err
 	}
@@ -371,8 +374,8 @@ func (p *part) lookForFacts(ctx context.Context) (worked bool, err error) {
 	}
 	last = p.own.without(last)
 	p.horizon.look(now, last, slices.ContainsFunc(p.journeys, func(in *inside) bool { return in.mayMove(now) }))
-	if p.behind = entries > pendingEntries; p.behind {
-		return false, nil
+	if p.behind = entries > pendingEntries; p.behind { // nobody moves, but who is stored to have left has left
+		return p.applyFacts(ctx)
 	}
 	if p.told && last == p.looked {
 		p.horizon.tell(now, last, last, true)

@@ -113,6 +113,8 @@ type Loader struct {
 	Caps      []journey.Cap
 	Control   int // percent of all people who get no marketing mail of any journey
 	Log       *slog.Logger
+
+	kept versionsKept
 }
 
 // loadsAtMost is how often journeys are read to have them as of one publish number.
@@ -171,6 +173,11 @@ func (l *Loader) load(ctx context.Context) (all []*plans, published int64, err e
 	if err != nil {
 		return nil, 0, err
 	}
+	current, err := l.inUse(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	db := &env.Database{Journeys: l.Journeys, Templates: &loadTemplates{l.Templates, &l.kept, current}, Segments: l.Segments}
 	byNumber := make(map[int64][]store.JourneyVersion)
 	for _, v := range versions {
 		byNumber[v.Journey] = append(byNumber[v.Journey], v)
@@ -190,7 +197,7 @@ func (l *Loader) load(ctx context.Context) (all []*plans, published int64, err e
 					return nil, 0, err
 				}
 			}
-			one, err := l.one(ctx, &page[i], in)
+			one, err := l.one(ctx, db, &page[i], in)
 			if err != nil && !lasting(err) {
 				return nil, 0, err
 			}
@@ -222,13 +229,13 @@ type unreadableError struct{ error }
 // journeysAtOnce are read by one statement.
 const journeysAtOnce = 100
 
-func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.JourneyVersion) (*plans, error) {
+func (l *Loader) one(ctx context.Context, db *env.Database, j *store.Journey, versions []store.JourneyVersion) (*plans, error) {
 	one := &plans{number: j.Number, id: j.ID, newest: j.Version, versions: make(map[uint8]*version), lanes: make(map[string]string), templates: make(map[string]bool)}
 	one.skip, one.updated = j.SkipUntilMillis, j.UpdatedMillis
 	one.paused, one.restored = j.Status == journey.StatusPaused, uint64(max(0, j.RestoredMillis))
 	one.stopped = j.Status == journey.StatusStopped || j.Status == journey.StatusArchived
 	for i := range versions {
-		v, stays, err := l.version(ctx, &versions[i])
+		v, stays, err := l.version(ctx, db, &versions[i])
 		if err != nil {
 			return nil, fmt.Errorf("version %d: %w", versions[i].Version, err)
 		}
@@ -247,8 +254,8 @@ func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.Jou
 	return one, nil
 }
 
-func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (v *version, stays []unsendable, err error) {
-	_, p, err := plan.LoadVersion(stored.Document, l.database().Env(ctx))
+func (l *Loader) version(ctx context.Context, db *env.Database, stored *store.JourneyVersion) (v *version, stays []unsendable, err error) {
+	_, p, err := plan.LoadVersion(stored.Document, db.Env(ctx))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -265,7 +272,7 @@ func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (v *
 		if m == nil {
 			continue
 		}
-		one, err := l.mailing(ctx, m)
+		one, err := l.mailing(ctx, db, m)
 		if isUnsendable(err) {
 			l.Log.Error("a step of a journey has no mail that can be made: people stay at it", "journey", p.ID, "step", p.Steps[i].ID, "error", err)
 			stay[i] = true
@@ -291,8 +298,8 @@ func isUnsendable(err error) bool {
 }
 
 // mailing prepares the mails of a step.
-func (l *Loader) mailing(ctx context.Context, m *plan.Mailing) (*mailing, error) {
-	send, with, err := l.database().Mailing(ctx, m)
+func (l *Loader) mailing(ctx context.Context, db *env.Database, m *plan.Mailing) (*mailing, error) {
+	send, with, err := db.Mailing(ctx, m)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,10 @@ import (
 // that comes back with what came behind the checkpoint is behind the next one.
 const epochBits = 30
 
+// clockMargin is how many seconds the clock of the process by which Redis became another one
+// may be behind Redis's own, by which people enter.
+const clockMargin = 60
+
 // recoveredNote is the second of the last recovery.
 const recoveredNote = "recovered"
 
@@ -103,11 +107,21 @@ func (p *part) lookMoved(ctx context.Context) error {
 		return nil
 	}
 	_, moved, _, err := p.log.Lanes().Found(ctx)
-	if err == nil {
-		p.movedLooked = time.Now()
-		p.recovered = max(p.recovered, uint32(max(moved.Unix(), 0)))
+	if err != nil {
+		return err
 	}
-	return err
+	if second := uint32(max(moved.Unix(), 0)); second > p.recovered {
+		p.recovered = second
+		at, err := p.log.Cursor(ctx, cursor)
+		if err != nil {
+			return err
+		}
+		if at != p.at { // what is known of who is due is of commits that are gone
+			return fmt.Errorf("redis is another one, and has commit %s where %s was the last: %w", at, p.at, sluice.ErrConflict)
+		}
+	}
+	p.movedLooked = time.Now()
+	return nil
 }
 
 // doubtful is a mail that may have been made before a recovery: its person had entered by

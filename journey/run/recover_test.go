@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -131,5 +132,35 @@ func TestMailThatWaitsBehindAFailoverIsNotMadeAgain(t *testing.T) {
 	}
 	if f := b.read(); len(rows) != people || len(f.ids) != people || len(b.sends()) != people || f.counts["journey/waits/mail/passed"] != 2*people {
 		t.Errorf("%d mails before, %d of %d names with those behind it; want one for each of %d people; counted %v", len(rows), len(b.sends()), len(f.ids), people, f.counts)
+	}
+}
+
+// A Redis that is another one, and has not the last commit, ends the session: what it knows of
+// who is due is of commits that are gone. If the commit is there, it goes on.
+func TestAnotherRedisWithoutTheLastCommit(t *testing.T) {
+	b := newBed(t, 3)
+	b.publish(welcome)
+	b.enterAll(3)
+	p := b.open()
+	b.passes(p)
+	another := func() error {
+		t.Helper()
+		b.clock.Move(time.Minute)
+		if err := b.log.Lanes().CompareAgain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.log.Lanes().Begin(t.Context(), p.lease, b.clock.Now().UnixMilli()); err != nil {
+			t.Fatal(err)
+		}
+		p.movedLooked = time.Time{}
+		_, err := p.pass(t.Context())
+		return err
+	}
+	if err := another(); err != nil {
+		t.Errorf("with the last commit: %v", err)
+	}
+	p.at.Major++ // which is not there
+	if err := another(); !errors.Is(err, sluice.ErrConflict) {
+		t.Errorf("without the last commit: %v, want a conflict", err)
 	}
 }

@@ -41,7 +41,7 @@ func (l *Loader) templatesChanged(ctx context.Context, all []*plans, before map[
 	for _, j := range all {
 		asks = asks || len(j.templates) > 0
 		for _, s := range j.unsendable {
-			if _, err := l.mailing(ctx, s.mail); err == nil || !isUnsendable(err) {
+			if _, err := l.mailing(ctx, l.database(), s.mail); err == nil || !isUnsendable(err) {
 				return err == nil, err
 			}
 		}

@@ -148,3 +148,66 @@ steps:
 		}
 	}
 }
+
+// askedVersions counts what the database is asked for.
+type askedVersions struct {
+	mail.TemplateStore
+	asked int
+}
+
+func (a *askedVersions) TemplateVersion(ctx context.Context, id string, version int) (mail.TemplateVersion, error) {
+	a.asked++
+	return a.TemplateStore.TemplateVersion(ctx, id, version)
+}
+
+// A version of a template is read once, however many steps have it and however often journeys
+// are read; of another version in use it is that one.
+func TestTemplatesAreReadOnce(t *testing.T) {
+	b := newBed(t, 1)
+	b.publish(welcome)
+	b.publish(strings.Replace(welcome, "id: welcome", "id: other", 1))
+	asked := &askedVersions{TemplateStore: b.store}
+	l := b.loader()
+	l.Templates = asked
+	load := func(want, version int) {
+		t.Helper()
+		asked.asked = 0
+		all, _, err := l.Load(t.Context())
+		if err != nil || len(all) != 2 || asked.asked != want {
+			t.Errorf("%d journeys, %d versions were asked for, want %d; %v", len(all), asked.asked, want, err)
+		}
+		if v := l.kept.all[templateKey{"x", version}]; v.Version != version {
+			t.Errorf("kept %+v, want version %d", v, version)
+		}
+	}
+	load(1, 1)
+	load(0, 1)
+	if _, err := b.store.AddTemplateVersion(t.Context(), "", mail.TemplateVersion{Template: "x", Class: mail.ClassMarketing, Subject: "2", Text: "2", From: "us@example.org"}); err != nil {
+		t.Fatal(err)
+	}
+	load(1, 2)
+}
+
+// What is kept is bounded, and forgotten in a while.
+func TestVersionsKeptAreBounded(t *testing.T) {
+	var k versionsKept
+	now := time.Now()
+	text := strings.Repeat("x", keptVersionBytes/4)
+	for n := range 20 {
+		key := templateKey{"x", n + 1}
+		if _, ok := k.get(key, now); ok {
+			t.Errorf("version %d is there before it was put", n+1)
+		}
+		k.put(key, mail.TemplateVersion{Version: n + 1, HTML: text})
+		if v, ok := k.get(key, now); !ok || v.Version != n+1 || len(k.all) > 4 {
+			t.Errorf("version %d: %v, of %d", n+1, ok, len(k.all))
+		}
+	}
+	k.put(templateKey{"y", 1}, mail.TemplateVersion{HTML: text + text + text + text + "x"})
+	if _, ok := k.get(templateKey{"y", 1}, now); ok {
+		t.Error("one that is too large is kept")
+	}
+	if _, ok := k.get(templateKey{"x", 20}, now.Add(versionsKeptFor+time.Second)); ok {
+		t.Error("it is kept for good")
+	}
+}

@@ -417,7 +417,7 @@ func (j *Journey) do(s *plan.PlanStep, at, i int, p *Person, holds uint64, now t
 		j.message(s, at, i, p, now, out)
 	case plan.StepUpdate:
 		if j.held {
-			out.wait(i, at, now)
+			out.hold(i, at, p, now)
 			return
 		}
 		out.Updates = append(out.Updates, Did{i, at})
@@ -466,7 +466,7 @@ func (r *Result) since(i int, p *Person, now time.Time) time.Time {
 // message makes a mail, or keeps the person until mail may leave.
 func (j *Journey) message(s *plan.PlanStep, at, i int, p *Person, now time.Time, out *Result) {
 	if j.paused || j.held {
-		out.wait(i, at, now)
+		out.hold(i, at, p, now)
 		return
 	}
 	if j.skips {
@@ -475,7 +475,7 @@ func (j *Journey) message(s *plan.PlanStep, at, i int, p *Person, now time.Time,
 		return
 	}
 	if j.stay[at] {
-		out.wait(i, at, now)
+		out.hold(i, at, p, now)
 		return
 	}
 	switch until, skip := j.Quiet(at, p, now); {
@@ -540,6 +540,20 @@ func (r *Result) take(j *Journey, i, at, path int) {
 func (r *Result) wait(i, at int, until time.Time) {
 	record := &r.Records[i]
 	record.State, record.Step, record.Due = journey.StateInside, uint16(at), second(until)
+}
+
+// hold keeps a person at a step who goes on as soon as something else allows it. The person is
+// due as of what had it come there. Who goes on into another journey enters that as of then,
+// and its mails are named by it: as of now they would have other names if the way is decided
+// again, by a Redis that has gone back.
+func (r *Result) hold(i, at int, p *Person, now time.Time) {
+	r.wait(i, at, now)
+	switch {
+	case p.EnteredAt != 0:
+		r.Records[i].Due = p.EnteredAt
+	case r.due && p.Record.Due != 0:
+		r.Records[i].Due = p.Record.Due
+	}
 }
 
 // exit takes a person out who is at a step.
