@@ -121,9 +121,9 @@ func (r *report) judgeJourney(kind string, users int64, wanted bool) {
 // without any, where it has more to do than it can.
 const allToNone = 0.6
 
-// factsLimit says that the store does not keep up with the rate of the part `facts` if there
-// are no facts at all, if that is so: then it has more to do than it can, and what is wanted
-// is its share. It is "" if the store keeps up, or if its share is too small.
+// factsLimit says that the store does not keep up with the rate of the part `facts` without
+// any fact either, if that is so. Then it has more to do than it can, and what is wanted is
+// its share. It is "" if the store keeps up, or if its share is too small.
 func (v journeyValues) factsLimit() string {
 	none := v.row("facts_none_rate")
 	if !(none < factsWanted*factsRate) || v.row("facts_rate") < allToNone*none {
