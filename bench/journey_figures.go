@@ -126,7 +126,8 @@ const allToNone = 0.6
 // its share. It is "" if the store keeps up, or if its share is too small.
 func (v journeyValues) factsLimit() string {
 	none := v.row("facts_none_rate")
-	if !(none < factsWanted*factsRate) || v.row("facts_rate") < allToNone*none {
+	behind := v.row("facts_stored_lag") // as long as the events came, if half of them are stored in time
+	if !(none < factsWanted*factsRate) || v.row("facts_rate") < allToNone*none || !(behind < factsSpan.Seconds()) {
 		return ""
 	}
 	return "the store does " + number(none) + " a second without facts"

@@ -119,6 +119,7 @@ func TestRateBeyondTheMachine(t *testing.T) {
 		{66_000, 62_000, 2.5, "LIMITED: the store does 66000 a second without facts", "LIMITED: the store does 66000 a second without facts"},
 		{66_000, 39_000, 2.5, verdictMissed, verdictMissed},
 		{69_000, 66_000, 2.5, verdictMissed, verdictMissed},
+		{66_000, 62_000, 20, verdictMissed, verdictMissed}, // it never comes up
 		{66_000, 69_000, 1.5, verdictPassed, verdictPassed},
 	} {
 		r := newReport("journey")

@@ -12,11 +12,13 @@ import (
 )
 
 // importLines are lines without ids, whose seconds differ.
+// importsBegin is the time of the first line, the same in all files: the hour may end meanwhile.
+var importsBegin = time.Now().Truncate(time.Hour).Add(-24 * time.Hour)
+
 func importLines(from, count int) string {
-	start := time.Now().Truncate(time.Hour).Add(-24 * time.Hour)
 	var b strings.Builder
 	for i := from; i < from+count; i++ {
-		fmt.Fprintf(&b, "{\"action\":\"opened\",\"when\":\"%s\",\"user_id\":\"u%d\",\"n\":%d}\n", start.Add(time.Duration(i)*time.Second).UTC().Format(time.RFC3339), i%100, i)
+		fmt.Fprintf(&b, "{\"action\":\"opened\",\"when\":\"%s\",\"user_id\":\"u%d\",\"n\":%d}\n", importsBegin.Add(time.Duration(i)*time.Second).UTC().Format(time.RFC3339), i%100, i)
 	}
 	return b.String()
 }

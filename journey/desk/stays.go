@@ -292,7 +292,9 @@ func (f *stayFinder) look(ctx context.Context, r *journey.Record) error {
 		return nil
 	}
 	if why, ok := v.closed[int(r.Step)]; ok {
-		stay.Reason, stay.Why, stay.SinceMillis = StayJourney, why, 0 // the record has when it is looked at again
+		if stay.Reason, stay.Why = StayJourney, why; int64(r.Due) > f.now.Unix() { // of a program that looked again each minute
+			stay.SinceMillis = 0
+		}
 		f.add(stay)
 		return nil
 	}

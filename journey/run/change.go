@@ -278,20 +278,17 @@ func (c *change) goNow(from *version, people []step.Person) (goes, stay []step.D
 	return goes, stay
 }
 
-// stayToGo leaves somebody at a step go: for a while if the other journey is not there, else
-// until the next commit. The person is due then as of the time by which it would have gone
-// on, for by that its mails are named: if it entered by this decision, as of the entry.
+// stayToGo leaves somebody at a step go: until the next commit or, if the other journey is not
+// there, until another session finds it. The person is due as of the time by which it would
+// have gone on, for by that its mails are named: if it entered by this decision, as of the entry.
 func (c *change) stayToGo(ctx context.Context, in *inside, from *version, p *step.Person, did step.Did) error {
 	r := c.out.Records[did.Person]
 	entered := r.Entered != p.Record.Entered || r.Occurrence != p.Record.Occurrence
 	r.State, r.Step, r.Version = journey.StateInside, uint16(did.Step), from.place
 	r.Rank = from.restOf(p, &r)
-	switch target, wait := c.target(from, did.Step); {
-	case wait:
-		r.Due = uint32(c.part.clock.Now().Add(journey.LookAgain).Unix())
-	case entered:
+	if target, _ := c.target(from, did.Step); entered {
 		r.Due = r.Entered
-	default:
+	} else {
 		r.Due = c.entersAt(from, p, target)
 	}
 	return c.set(ctx, in, p.ID.Number, &r)
@@ -300,7 +297,8 @@ func (c *change) stayToGo(ctx context.Context, in *inside, from *version, p *ste
 // lateEntry is how long after their time people enter as of that time who come from
 // another journey. Mails are named by it, so a way that is decided again names them the
 // same. Who has waited for longer, as for a journey that was paused, enters a whole number of
-// these behind their time: as of now the names would be other ones in each decision.
+// these behind their time: as of now the names would be other ones in each decision. They are
+// so still if it is decided again behind the end of such an hour.
 //
 // In a circle all parts of a decision have people enter as of the second in which it began,
 // however long a rate or quiet hours divide it: by that cameBefore knows where they have been.
@@ -314,13 +312,14 @@ func (c *change) entersAt(from *version, p *step.Person, target *inside) uint32 
 		began = p.Record.Entered
 	}
 	switch due := c.moment(p); {
-	case began != 0 && (target.circle || !late(began)):
+	case began != 0 && (target != nil && target.circle || !late(began)):
 		return began
 	case !late(due):
 		return due
-	case due != 0:
-		times := now.Sub(time.Unix(int64(due), 0)) / lateEntry
-		return due + uint32(times*lateEntry/time.Second)
+	case began != 0 || due != 0:
+		from := cmp.Or(began, due)
+		times := now.Sub(time.Unix(int64(from), 0)) / lateEntry
+		return from + uint32(times*lateEntry/time.Second)
 	}
 	return uint32(now.Unix())
 }

@@ -252,10 +252,10 @@ func (c *crowd) made(in *inside, lane string) {
 }
 
 // walkOf is how a change moves people of a version by facts and entries. It is up to a message
-// step while the journey may make no mail. If the change has as much as it may, it is up to an
-// update as well.
+// step while the journey may make no mail. If the change has as much as it may, or the store is
+// behind, it is up to an update as well.
 func (c *change) walkOf(in *inside, v *version) *step.Journey {
-	if c.heavy() {
+	if c.heavy() || c.part.behind {
 		return v.held
 	}
 	if !in.paused && !in.stopped && c.part.crowd.allows(in) == 0 {

@@ -134,12 +134,6 @@ func (f *Follower) Run(fetch, work context.Context) {
 	flow.Follow(fetch, work, Role, f.Log, f.Health, f.session)
 }
 
-// atOnce are the partitions that work at once, of each processor. A third of their time they
-// wait: for profiles that are on disk, for Redis's disk. With one more than there are
-// processors, a person of 10,000,000 took 1.12 to 1.39 of one of 1,000,000 on 2 cores and
-// SQLite (7 runs), with three of each 0.95 to 1.11 (4 runs). What each has in memory is a page.
-const atOnce = 3
-
 // errChanged ends a session of which what it has read is too old.
 var errChanged = errors.New("journeys or leases have changed")
 
@@ -164,7 +158,7 @@ func (f *Follower) session(fetch, work context.Context) error {
 	f.Stats.stay(all)
 	ending := fetch
 	running, stop := context.WithCancel(fetch)
-	busy := make(chan struct{}, atOnce*runtime.GOMAXPROCS(0))
+	busy := make(chan struct{}, runtime.GOMAXPROCS(0)+1)
 	told := &health{of: f.Health, failing: make(map[int]time.Time)}
 	var parts sync.WaitGroup
 	for partition, lease := range held {

@@ -233,7 +233,7 @@ func (g *Gate) MayLeave(ctx context.Context, partition int, sends []*mail.Send) 
 		if err != nil {
 			return nil, err
 		}
-		why, err := g.cancels(ctx, partition, j, records, these)
+		why, unasked, err := g.cancels(ctx, partition, j, records, these)
 		if err != nil {
 			return nil, err
 		}
@@ -245,6 +245,9 @@ func (g *Gate) MayLeave(ctx context.Context, partition int, sends []*mail.Send) 
 			if answers[i] = quiet[n]; why[n] != "" {
 				answers[i].Cancel = why[n]
 			}
+		}
+		for _, n := range unasked {
+			answers[some[n]] = mail.Leave{AgainMillis: g.slowUntil().UnixMilli()}
 		}
 	}
 	return answers, nil

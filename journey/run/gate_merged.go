@@ -17,8 +17,8 @@ import (
 const mergedSends = 64
 
 // cancels says of mail of a journey why it must not leave; empty: it may. records are
-// those of its people.
-func (g *Gate) cancels(ctx context.Context, partition int, j *plans, records []flow.Record, sends []*mail.Send) (why []string, err error) {
+// those of its people. unasked are those that could not be asked about in time.
+func (g *Gate) cancels(ctx context.Context, partition int, j *plans, records []flow.Record, sends []*mail.Send) (why []string, unasked []int, err error) {
 	why = make([]string, len(sends))
 	var q user.Query
 	for i, s := range sends {
@@ -30,21 +30,29 @@ func (g *Gate) cancels(ctx context.Context, partition int, j *plans, records []f
 		}
 	}
 	if len(q.IDs) == 0 {
-		return why, nil
+		return why, nil, nil
 	}
 	asking, cancel := context.WithTimeout(ctx, gateWait) // the window has other mail
 	defer cancel()
 	found, err := g.store.Users(asking, q)
-	for i, s := range sends {
-		if err != nil {
-			return nil, err
-		}
-		id := user.ID{Partition: partition, Number: s.Person}
-		if row, ok := found.Owner(id); ok && row.ID != id && records[i].IsZero() {
-			why[i], err = g.ofMerged(asking, j, s, id, &row)
-		}
+	if err != nil {
+		return nil, nil, err
 	}
-	return why, err
+	for i, s := range sends {
+		id := user.ID{Partition: partition, Number: s.Person}
+		row, ok := found.Owner(id)
+		if !ok || row.ID == id || !records[i].IsZero() {
+			continue
+		}
+		if why[i], err = g.ofMerged(asking, j, s, id, &row); err == nil {
+			continue
+		}
+		if asking.Err() == nil || ctx.Err() != nil {
+			return nil, nil, err
+		}
+		unasked = append(unasked, i) // each may ask for 64 former users; the time is over
+	}
+	return why, unasked, nil
 }
 
 // ofMerged says of a mail why it must not leave whose user was merged into another.

@@ -9,6 +9,7 @@ import (
 
 	"sluice"
 	"sluice/journey"
+	"sluice/mail"
 	"sluice/user"
 )
 
@@ -190,5 +191,39 @@ func TestAGateReadsZonesTogether(t *testing.T) {
 	}
 	if statements > people/goneAtOnce {
 		t.Errorf("%d statements for %d mails", statements, people)
+	}
+}
+
+// slowLedger does not answer about the sends of one user.
+type slowLedger struct {
+	Store
+	of user.ID
+}
+
+func (s slowLedger) UserSends(ctx context.Context, of user.ID, before mail.SendKey, limit int) ([]mail.SendRow, error) {
+	if of == s.of {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Store.UserSends(ctx, of, before, limit)
+}
+
+// Mail of merged people that cannot be asked about in time keeps no other mail: what was
+// asked about leaves, and what has nothing to be asked.
+func TestMergedPeopleKeepNoOtherMail(t *testing.T) {
+	sluice.WriteNewForms()
+	b := newBed(t, 4)
+	b.publish(leavingAgain)
+	b.happens("1 signup", "3 signup", "4 signup", "1 done", "1 merged 2")
+	sends := b.sends()
+	g := b.gateOf(slowLedger{b.store, user.ID{Number: 2}})
+	answers, err := g.MayLeave(t.Context(), 0, sends)
+	if err != nil || len(answers) != 3 {
+		t.Fatalf("%+v, %v", answers, err)
+	}
+	for i, s := range sends {
+		if waits := answers[i].AgainMillis != 0; waits != (s.Person == 1) || answers[i].Cancel != "" {
+			t.Errorf("mail of person %d: %+v", s.Person, answers[i])
+		}
 	}
 }

@@ -14,19 +14,25 @@ type placeOf struct {
 
 // findGoes finds the steps that lead to a journey that is there and not paused. People
 // who wait at one of them, for they came before, go on at once: a publish begins all
-// sessions anew. So does a change by which mail can be made again, and people stay at a step
-// of which it cannot be made as long as the session lasts. They are due since they came: that
-// is what their mail must not be too late for (latest).
+// sessions anew. So does a change by which mail can be made again. At a step that leads
+// elsewhere, or of which mail cannot be made, people stay as long as the session lasts. They
+// are due since they came: that is what their mail must not be too late for (latest), and by
+// that the mail of the other journey is named, whenever they go on.
 func (in *inside) findGoes(byID map[string]*inside) {
-	in.goes, in.stay = make(map[placeOf]bool), make(map[placeOf]bool)
+	in.goes, in.stay, in.closed = make(map[placeOf]bool), make(map[placeOf]bool), make(map[placeOf]bool)
 	for place, v := range in.versions {
 		for at := range v.stay {
 			in.stay[placeOf{place, uint16(at)}] = true
 		}
 		steps := v.walk.Plan().Steps
 		for i := range steps {
-			if to := byID[steps[i].Journey]; steps[i].Kind == plan.StepGo && to != nil && !to.paused {
+			if steps[i].Kind != plan.StepGo {
+				continue
+			}
+			if to := byID[steps[i].Journey]; to != nil && !to.paused {
 				in.goes[placeOf{place, uint16(i)}] = true
+			} else {
+				in.closed[placeOf{place, uint16(i)}] = true
 			}
 		}
 	}
@@ -44,7 +50,7 @@ func (in *inside) dueOf(r *journey.Record) uint32 {
 	case r.State != journey.StateInside:
 	case in.goes[placeOf{r.Version, r.Step}] && r.Rank != journey.RankMissing: // else each turn would look in vain
 		return 0
-	case in.stays(r):
+	case in.stays(r), in.closed[placeOf{r.Version, r.Step}]:
 		return never
 	}
 	return r.Due

@@ -265,18 +265,25 @@ func TestMailBehindGoIsNamedTheSame(t *testing.T) {
 	for name, x := range map[string]struct {
 		first string
 		late  time.Duration
+		now   bool // they enter now
 	}{
-		"on time":    {fmt.Sprintf(pause, "on") + on, time.Hour},
-		"hours late": {fmt.Sprintf(pause, "on") + on, 3*time.Hour + 20*time.Minute},
-		"by a rate":  {fmt.Sprintf(pause, "mail") + "  - {id: mail, message: {template: x, tags: first}, next: on}\n" + on + "limits: {per_minute: 600000}\n", time.Hour},
+		"on time":                  {fmt.Sprintf(pause, "on") + on, time.Hour, false},
+		"hours late":               {fmt.Sprintf(pause, "on") + on, 3*time.Hour + 20*time.Minute, false},
+		"by a rate":                {fmt.Sprintf(pause, "mail") + "  - {id: mail, message: {template: x, tags: first}, next: on}\n" + on + "limits: {per_minute: 600000}\n", time.Hour, false},
+		"by a rate, as they enter": {"id: first\nentry: {when: {event: signup}}\nsteps:\n  - {id: mail, message: {template: x, tags: first}, next: on}\n" + on + "limits: {per_minute: 600000}\n", 0, true},
 	} {
 		b := newBed(t, people)
 		b.publish(second)
 		first := b.publish(x.first)
-		b.enterAll(people)
 		p := b.open()
-		b.passes(p)
-		b.mustSave(p)
+		b.mustSave(p) // of nobody
+		if x.now {
+			b.enterAllAt(people, uint64(b.clock.Now().UnixMilli()))
+		} else {
+			b.enterAll(people)
+			b.passes(p)
+			b.mustSave(p)
+		}
 		b.clock.Move(x.late)
 		b.allLeave(p, first, people)
 		made := len(b.sends())
@@ -309,5 +316,37 @@ func (b *bed) allLeave(p *part, j store.Journey, people int) {
 	}
 	if inside > 0 {
 		b.Fatalf("%d people have not left %s", inside, j.ID)
+	}
+}
+
+// So has the mail of those who waited until the other journey was resumed.
+func TestMailBehindAClosedGoIsNamedTheSame(t *testing.T) {
+	const people = 30
+	b := newBed(t, people)
+	b.publish("id: second\nentry: {when: {event: never}}\nsteps:\n  - {id: mail, message: {template: x, tags: second}}\n")
+	first := b.publish("id: first\nentry: {when: {event: signup}}\nsteps:\n  - {id: pause, delay: {for: 1h}, next: on}\n  - {id: on, go: {journey: second}}\n")
+	b.enterAll(people)
+	b.status("second", journey.StatusPaused)
+	p := b.open()
+	b.passes(p)
+	b.clock.Move(time.Hour)
+	b.passes(p)
+	b.mustSave(p)
+	for range 5 {
+		b.clock.Move(time.Minute)
+		b.passes(p)
+	}
+	b.status("second", journey.StatusLive)
+	b.allLeave(b.open(), first, people)
+	var rows []mail.StoredSend
+	for i, s := range b.sends() {
+		rows = append(rows, mail.StoredSend{Send: *s, Place: sluice.Place{Position: sluice.Position{Major: 1, Minor: 1}, Index: i}})
+	}
+	b.apply(&store.Effect{Sends: rows})
+	b.empty()
+	b.clock.Move(30 * time.Second)
+	b.allLeave(b.open(), first, people)
+	if n := len(b.mails("second")); n != people || len(b.sends()) != len(rows) {
+		t.Errorf("%d mails before Redis was lost, %d behind it, of %d names", len(rows), len(b.sends()), n)
 	}
 }

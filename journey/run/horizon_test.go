@@ -295,7 +295,7 @@ func TestEndsAreBounded(t *testing.T) {
 // While the store is far behind nobody moves, but who is stored to have left has left: mail
 // that was made already asks for that before it leaves.
 func TestExitsWhileTheStoreIsBehind(t *testing.T) {
-	b := newBed(t, 2)
+	b := newBed(t, 3)
 	j := b.publish("id: cart\nentry: {when: {event: cart}}\nexit_when: [{event: bought}]\nsteps:\n  - {id: mail, message: {template: x}, next: wait}\n  - {id: wait, delay: {for: 1h}}\n")
 	for n := int64(1); n <= 2; n++ {
 		b.fact(uint64(n), n, journey.FactEvent, "cart", "")
@@ -307,8 +307,13 @@ func TestExitsWhileTheStoreIsBehind(t *testing.T) {
 	}
 	b.clock.Move(2 * time.Hour)
 	b.fact(3, 1, journey.FactEvent, "bought", "")
+	b.fact(4, 3, journey.FactEvent, "cart", "")
+	before := len(b.sends())
 	b.passes(p)
-	if all := b.records(j); !p.behind || all[1].State != journey.StateExited || all[2].State != journey.StateInside {
+	if all := b.records(j); !p.behind || all[1].State != journey.StateExited || all[2].State != journey.StateInside || all[3].State != journey.StateInside {
 		t.Errorf("behind: %v; records %+v", p.behind, all)
+	}
+	if made := len(b.sends()) - before; made != 0 {
+		t.Errorf("%d mails were made while the store is behind", made)
 	}
 }

@@ -178,3 +178,27 @@ func TestNobodyGoesOnInAPause(t *testing.T) {
 		}
 	}
 }
+
+// Who comes from another journey when this one is resumed without what was due has only entered
+// it then, though as of before. A rate that holds the mail of the person does not leave it out.
+func TestSkipLeavesOutNobodyWhoEntersThen(t *testing.T) {
+	const people = 9
+	b := newBed(t, people)
+	second := b.publish("id: second\nentry: {when: {event: never}}\nsteps:\n  - {id: mail, message: {template: x, tags: second}}\nlimits: {per_minute: 600000}\n")
+	b.publish("id: first\nentry: {when: {event: signup}}\nsteps:\n  - {id: pause, delay: {for: 1h}, next: on}\n  - {id: on, go: {journey: second}}\n")
+	b.enterAll(people)
+	b.putStatus("second", journey.StatusPaused, false)
+	p := b.open()
+	b.passes(p)
+	b.clock.Move(time.Hour)
+	b.passes(p)
+	b.clock.Move(10 * time.Minute)
+	b.putStatus("second", journey.StatusLive, true)
+	b.clock.Move(time.Second)
+	p = b.open()
+	b.passes(p)
+	b.allLeave(p, second, people)
+	if n := len(b.mails("second")); n != people {
+		t.Errorf("%d mails, want %d", n, people)
+	}
+}

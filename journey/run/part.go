@@ -31,7 +31,7 @@ const (
 	queuedUnits = 160
 
 	// pendingEntries is how many entries of the partition's log may not be stored before
-	// anything moves. What waits is in Redis, and is to stay small.
+	// anybody moves who is due, or makes a mail. What waits is in Redis, and is to stay small.
 	pendingEntries = 1_000
 
 	// factPages is how many pages of facts are applied before people who are due move.
@@ -105,6 +105,7 @@ type part struct {
 	recovered   uint32
 	marker      sluice.Position
 	movedLooked time.Time
+	askedBehind time.Time // without an answer: while the store is behind
 }
 
 // inside is one journey in the partition.
@@ -118,6 +119,7 @@ type inside struct {
 	atOnce   int               // units for the next commit
 	scan     *scan             // nil: people do not enter at times
 	goes     map[placeOf]bool  // steps that lead to a journey that people can go to
+	closed   map[placeOf]bool  // steps that lead to a journey that people cannot go to now
 	stay     map[placeOf]bool  // message steps whose mail cannot be made
 	rate     rate              // of the mails that it makes
 	keeps    bool              // some version looks at contexts behind waits
@@ -374,8 +376,8 @@ func (p *part) lookForFacts(ctx context.Context) (worked bool, err error) {
 	}
 	last = p.own.without(last)
 	p.horizon.look(now, last, slices.ContainsFunc(p.journeys, func(in *inside) bool { return in.mayMove(now) }))
-	if p.behind = entries > pendingEntries; p.behind { // nobody moves, but who is stored to have left has left
-		return p.applyFacts(ctx)
+	if p.behind = entries > pendingEntries; p.behind {
+		return p.tellBehind(ctx)
 	}
 	if p.told && last == p.looked {
 		p.horizon.tell(now, last, last, true)
@@ -395,6 +397,22 @@ func (p *part) lookForFacts(ctx context.Context) (worked bool, err error) {
 	}
 	p.horizon.tell(now, stored, p.facts.Position, !p.more)
 	return worked, nil
+}
+
+// behindEvery is how often facts are asked for while the store is behind: it has enough to do.
+const behindEvery = time.Second
+
+// tellBehind applies facts while the store is behind. Nobody who is due moves, and nobody comes
+// past a step that makes a mail or an update. But who is stored to have left has left: mail
+// that was made before asks for that.
+func (p *part) tellBehind(ctx context.Context) (worked bool, err error) {
+	if time.Since(p.askedBehind) < behindEvery {
+		return false, nil
+	}
+	if worked, err = p.applyFacts(ctx); err == nil && !worked {
+		p.askedBehind = time.Now()
+	}
+	return worked, err
 }
 
 // restFor is how long nothing is to be done. Tokens of a rate are asked for as soon as there
@@ -475,7 +493,7 @@ func (in *inside) note(u *flow.Unit) {
 
 // plain reports whether a person of the journey is due when the record says so.
 func (in *inside) plain() bool {
-	return !in.stopped && in.perMinute == 0 && len(in.goes)+len(in.stay) == 0
+	return !in.stopped && in.perMinute == 0 && len(in.goes)+len(in.stay)+len(in.closed) == 0
 }
 
 // tell keeps what note has found in a unit.

@@ -542,17 +542,20 @@ func (r *Result) wait(i, at int, until time.Time) {
 	record.State, record.Step, record.Due = journey.StateInside, uint16(at), second(until)
 }
 
-// hold keeps a person at a step who goes on as soon as something else allows it. The person is
-// due as of what had it come there. Who goes on into another journey enters that as of then,
-// and its mails are named by it: as of now they would have other names if the way is decided
-// again, by a Redis that has gone back.
+// hold keeps a person at a step who goes on as soon as something else allows it. Who was inside
+// is due as of what had the person come there. Who goes on into another journey enters that as
+// of then, and its mails are named by it: as of now they would have other names if the way is
+// decided again, by a Redis that has gone back. Who has just entered is due now, for that may
+// be as of long ago; its record has when it entered.
 func (r *Result) hold(i, at int, p *Person, now time.Time) {
 	r.wait(i, at, now)
+	record := &r.Records[i]
 	switch {
+	case record.Entered != p.Record.Entered || record.Occurrence != p.Record.Occurrence:
 	case p.EnteredAt != 0:
-		r.Records[i].Due = p.EnteredAt
+		record.Due = p.EnteredAt
 	case r.due && p.Record.Due != 0:
-		r.Records[i].Due = p.Record.Due
+		record.Due = p.Record.Due
 	}
 }
 

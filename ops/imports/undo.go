@@ -13,6 +13,10 @@ import (
 const (
 	unitsAtOnce = 8 // each has a batch of each partition
 
+	// unitsLooked bounds for how many units is looked whether they are stored: an import may
+	// have nothing for some partition. An undo looks at each unit before it removes it.
+	unitsLooked = 128
+
 	// undoTime and countTime are how long a request undoes and counts; the next one goes on.
 	undoTime  = 10 * time.Second
 	countTime = 10 * time.Second
@@ -35,7 +39,7 @@ func (d *Desk) Left(ctx context.Context, id string) (left int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	stored := make(map[int]bool, len(d.Logs)) // partitions
+	stored, looked := make(map[int]bool, len(d.Logs)), 0 // stored: partitions
 	err = d.eachUnit(ctx, id, func(u *store.ImportUnit) (more bool, err error) {
 		left += unstored(cursors, u.Batches)
 		for i := range u.Batches {
@@ -43,7 +47,8 @@ func (d *Desk) Left(ctx context.Context, id string) (left int64, err error) {
 				stored[b.Partition] = true
 			}
 		}
-		return len(stored) < len(d.Logs), nil
+		looked++
+		return len(stored) < len(d.Logs) && looked < unitsLooked, nil
 	})
 	return left, err
 }

@@ -97,6 +97,7 @@ type Service struct {
 	clock     sluice.Clock
 	addresses *limiter
 	senders   *limiter
+	forgiven  *limiter // requests for an address that failed: they are taken back, for who does as told asks again
 
 	// Unsubscribed says whether an address is known to have unsubscribed from all
 	// marketing mail; nil: nothing is known. Set it before anything is asked.
@@ -115,7 +116,7 @@ type Service struct {
 // New returns a service whose links begin with base, a URL without a slash at
 // its end; empty: there are no links.
 func New(forms []Form, base string, keys *token.Keys, clock sluice.Clock) *Service {
-	s := &Service{forms: make(map[string]*Form), base: base, keys: keys, clock: clock, addresses: newLimiter(maxKnown), senders: newLimiter(maxKnown)}
+	s := &Service{forms: make(map[string]*Form), base: base, keys: keys, clock: clock, addresses: newLimiter(maxKnown), senders: newLimiter(maxKnown), forgiven: newLimiter(maxKnown)}
 	for i := range forms {
 		s.forms[forms[i].Name] = &forms[i]
 	}
@@ -177,7 +178,7 @@ func (s *Service) Ask(ctx context.Context, w Writer, r *Request) (Link, error) {
 		return Link{}, &TooOftenError{Wait: wait}
 	}
 	link, err := s.ask(ctx, w, r, address, attributes, now)
-	if err != nil { // who does as told, and asks again, has not asked too often
+	if err != nil && s.forgiven.take(f.Name+"\x00"+address, f.PerAddressPerHour, now) == 0 {
 		s.addresses.giveBack(f.Name+"\x00"+address, f.PerAddressPerHour)
 		if !r.Trusted {
 			s.senders.giveBack(sender, f.PerSenderPerHour)

@@ -47,7 +47,8 @@ func (l *limiter) take(name string, perHour int, now time.Time) (wait time.Durat
 	return 0
 }
 
-// giveBack takes one back that was used for nothing.
+// giveBack takes one back that was used for nothing, as far as is known: what failed may have
+// been written all the same. So the caller bounds how often.
 func (l *limiter) giveBack(name string, perHour int) {
 	if perHour == 0 {
 		return
