@@ -36,6 +36,22 @@ func (g *Gate) sleeps() {
 	g.asked = g.asked.Add(-2 * gateEvery)
 }
 
+// storeSends has the ledger know mails that the log has, those that are wanted, and returns how
+// many these are.
+func (b *bed) storeSends(wanted func(i int, s *mail.Send) bool) int {
+	b.Helper()
+	var rows []mail.StoredSend
+	for i, s := range b.sends() {
+		if wanted(i, s) {
+			rows = append(rows, mail.StoredSend{Send: *s, Place: sluice.Place{Position: sluice.Position{Major: 1, Minor: 1}, Index: i}})
+		}
+	}
+	b.apply(&store.Effect{Sends: rows})
+	return len(rows)
+}
+
+func everyMail(int, *mail.Send) bool { return true }
+
 // sends are the mails that the log has.
 func (b *bed) sends() (all []*mail.Send) {
 	b.Helper()

@@ -7,9 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
 	"sluice/journey"
-	"sluice/mail"
 	"sluice/store"
 	"sluice/user"
 )
@@ -286,12 +284,7 @@ func TestMailBehindGoIsNamedTheSame(t *testing.T) {
 		}
 		b.clock.Move(x.late)
 		b.allLeave(p, first, people)
-		made := len(b.sends())
-		var rows []mail.StoredSend
-		for i, s := range b.sends() {
-			rows = append(rows, mail.StoredSend{Send: *s, Place: sluice.Place{Position: sluice.Position{Major: 1, Minor: 1}, Index: i}})
-		}
-		b.apply(&store.Effect{Sends: rows})
+		made := b.storeSends(everyMail)
 		b.empty()
 		b.clock.Move(30 * time.Second)
 		b.allLeave(b.open(), first, people)
@@ -338,15 +331,11 @@ func TestMailBehindAClosedGoIsNamedTheSame(t *testing.T) {
 	}
 	b.status("second", journey.StatusLive)
 	b.allLeave(b.open(), first, people)
-	var rows []mail.StoredSend
-	for i, s := range b.sends() {
-		rows = append(rows, mail.StoredSend{Send: *s, Place: sluice.Place{Position: sluice.Position{Major: 1, Minor: 1}, Index: i}})
-	}
-	b.apply(&store.Effect{Sends: rows})
+	made := b.storeSends(everyMail)
 	b.empty()
 	b.clock.Move(30 * time.Second)
 	b.allLeave(b.open(), first, people)
-	if n := len(b.mails("second")); n != people || len(b.sends()) != len(rows) {
-		t.Errorf("%d mails before Redis was lost, %d behind it, of %d names", len(rows), len(b.sends()), n)
+	if n := len(b.mails("second")); n != people || len(b.sends()) != made {
+		t.Errorf("%d mails before Redis was lost, %d behind it, of %d names", made, len(b.sends()), n)
 	}
 }

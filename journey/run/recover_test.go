@@ -9,7 +9,6 @@ import (
 
 	"sluice"
 	"sluice/mail"
-	"sluice/store"
 )
 
 // Mail of who entered before a recovery is made only if the ledger has none of its name.
@@ -23,15 +22,13 @@ func TestMailThatWasMadeIsNotMadeAgain(t *testing.T) {
 	b.mustSave(p)
 	b.clock.Move(time.Hour)
 	b.passes(p)
-	var rows []mail.StoredSend
 	made := make(map[string]bool)
-	for i, s := range b.sends() {
+	half := b.storeSends(func(i int, s *mail.Send) bool {
 		if i%2 == 0 {
 			made[s.To] = true
-			rows = append(rows, mail.StoredSend{Send: *s, Place: sluice.Place{Position: sluice.Position{Major: 1, Minor: 1}, Index: i}})
 		}
-	}
-	b.apply(&store.Effect{Sends: rows})
+		return i%2 == 0
+	})
 	b.empty()
 	b.clock.Move(time.Minute)
 	b.passes(b.open())
@@ -46,8 +43,8 @@ func TestMailThatWasMadeIsNotMadeAgain(t *testing.T) {
 			t.Fatalf("%s was made %d mails, want %d", to, f.sends[to], want)
 		}
 	}
-	if len(rows) < people/3 || len(f.ids) != people {
-		t.Errorf("%d mails in the ledger, %d different ones", len(rows), len(f.ids))
+	if half < people/3 || len(f.ids) != people {
+		t.Errorf("%d mails in the ledger, %d different ones", half, len(f.ids))
 	}
 	b.clock.Move(time.Hour)
 	p = b.open()
@@ -76,17 +73,13 @@ func TestMailThatWaitsBehindARecoveryIsNotMadeAgain(t *testing.T) {
 			b.clock.Move(30 * time.Minute)
 			b.passes(p)
 		}
-		var rows []mail.StoredSend
-		for i, s := range b.sends() {
-			rows = append(rows, mail.StoredSend{Send: *s, Place: sluice.Place{Position: sluice.Position{Major: 1, Minor: 1}, Index: i}})
-		}
-		b.apply(&store.Effect{Sends: rows})
+		made := b.storeSends(everyMail)
 		b.empty()
 		for _, later := range []time.Duration{2 * time.Minute, 26 * time.Hour} {
 			b.clock.Move(later)
 			b.passes(b.open())
-			if f := b.read(); len(rows) != people || len(f.ids) != people || len(b.sends()) != people {
-				t.Errorf("%s: %d mails by ten, and %d of %d names later; want one for each of %d people", name, len(rows), len(b.sends()), len(f.ids), people)
+			if f := b.read(); made != people || len(f.ids) != people || len(b.sends()) != people {
+				t.Errorf("%s: %d mails by ten, and %d of %d names later; want one for each of %d people", name, made, len(b.sends()), len(f.ids), people)
 			}
 		}
 	}
@@ -106,11 +99,7 @@ func TestMailThatWaitsBehindAFailoverIsNotMadeAgain(t *testing.T) {
 	}
 	b.clock.Move(time.Hour)
 	b.passes(p)
-	var rows []mail.StoredSend
-	for i, s := range b.sends() {
-		rows = append(rows, mail.StoredSend{Send: *s, Place: sluice.Place{Position: sluice.Position{Major: 1, Minor: 1}, Index: i}})
-	}
-	b.apply(&store.Effect{Sends: rows})
+	made := b.storeSends(everyMail)
 	c := p.begin()
 	for n, r := range before {
 		if err := c.set(t.Context(), p.journeys[0], n, &r); err != nil {
@@ -130,8 +119,8 @@ func TestMailThatWaitsBehindAFailoverIsNotMadeAgain(t *testing.T) {
 		b.clock.Move(later)
 		b.passes(b.open())
 	}
-	if f := b.read(); len(rows) != people || len(f.ids) != people || len(b.sends()) != people || f.counts["journey/waits/mail/passed"] != 2*people {
-		t.Errorf("%d mails before, %d of %d names with those behind it; want one for each of %d people; counted %v", len(rows), len(b.sends()), len(f.ids), people, f.counts)
+	if f := b.read(); made != people || len(f.ids) != people || len(b.sends()) != people || f.counts["journey/waits/mail/passed"] != 2*people {
+		t.Errorf("%d mails before, %d of %d names with those behind it; want one for each of %d people; counted %v", made, len(b.sends()), len(f.ids), people, f.counts)
 	}
 }
 

@@ -97,7 +97,7 @@ type Service struct {
 	clock     sluice.Clock
 	addresses *limiter
 	senders   *limiter
-	forgiven  *limiter // requests for an address that failed: they are taken back, for who does as told asks again
+	forgiven  *limiter // of both: requests that failed and were taken back
 
 	// Unsubscribed says whether an address is known to have unsubscribed from all
 	// marketing mail; nil: nothing is known. Set it before anything is asked.
@@ -178,13 +178,21 @@ func (s *Service) Ask(ctx context.Context, w Writer, r *Request) (Link, error) {
 		return Link{}, &TooOftenError{Wait: wait}
 	}
 	link, err := s.ask(ctx, w, r, address, attributes, now)
-	if err != nil && s.forgiven.take(f.Name+"\x00"+address, f.PerAddressPerHour, now) == 0 {
-		s.addresses.giveBack(f.Name+"\x00"+address, f.PerAddressPerHour)
+	if err != nil {
+		s.forgive(s.addresses, f.Name+"\x00"+address, f.PerAddressPerHour, now)
 		if !r.Trusted {
-			s.senders.giveBack(sender, f.PerSenderPerHour)
+			s.forgive(s.senders, sender, f.PerSenderPerHour, now)
 		}
 	}
 	return link, err
+}
+
+// forgive takes a request back that failed, for who does as told asks again; as often as there
+// may be requests, for it may have been written all the same.
+func (s *Service) forgive(of *limiter, name string, perHour int, now time.Time) {
+	if s.forgiven.take(name, perHour, now) == 0 {
+		of.giveBack(name, perHour)
+	}
 }
 
 // ask makes a link, and writes down that it was asked for.
