@@ -197,9 +197,17 @@ async function unreached(browser, page, path, width, tries = 3) {
     await page.getByText("Nothing is known yet").waitFor();
   });
   await step("a person is erased", async () => {
-    assert.equal((await ask(page, "POST", "/users/track/sync", { attributes: [{ external_id: "gone", email: "gone@example.com" }] })).status, 201);
+    for (const attributes of [{ external_id: "gone", email: "gone@example.com" }, { external_id: "before" }]) {
+      assert.equal((await ask(page, "POST", "/users/track/sync", { attributes: [attributes] })).status, 201);
+    }
     const found = async () => (await ask(page, "GET", "/v1/users?q=gone@example.com")).body.users;
-    await page.goto(`${url}/people/${(await found())[0].braze_id}`);
+    // The page of an id that was merged into another person is that of the other one, and erases it.
+    const [{ braze_id: before }] = (await ask(page, "GET", "/v1/users?q=before")).body.users;
+    const merge = { identifier_to_merge: { external_id: "before" }, identifier_to_keep: { external_id: "gone" } };
+    assert.equal((await ask(page, "POST", "/users/merge", { merge_updates: [merge] })).status, 202);
+    const unmerged = async () => (await ask(page, "GET", "/v1/users?q=before")).body.users.some((u) => u.braze_id === before);
+    for (const end = Date.now() + 30_000; await unmerged();) assert.ok(Date.now() < end, "the person is not merged");
+    await page.goto(`${url}/people/${before}`);
     const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download as JSON" }).click()]);
     assert.equal(JSON.parse(fs.readFileSync(await file.path(), "utf8")).external_id, "gone");
     await page.getByRole("button", { name: "Erase" }).click();

@@ -103,6 +103,9 @@ function Where({ id }: { id: string }) {
 /** Erase asks whether a person is to be forgotten, and has it done. */
 function Erase({ id, name, done }: { id: string; name: string; done: () => void }) {
   const act = async () => {
+    // An id of who was merged into another person erases nobody.
+    const { users } = await call("post", "/users/export/ids", { body: { braze_id: id } });
+    if (users[0] && users[0].braze_id !== id) throw new ApiError(409, "conflict", "This person was merged into another one meanwhile. Open the person again.");
     const { errors = [] } = await call("post", "/users/delete", { body: { braze_ids: [id] } });
     if (errors.length > 0) throw new ApiError(400, "refused", errors.join(" "));
     done();
@@ -124,13 +127,14 @@ function save(name: string, text: string) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // the browser reads it meanwhile
 }
 
-export function Person({ id }: { id: string }) {
+/** Person shows who has an id. Of who was merged into another person it is that one. */
+export function Person({ id: asked }: { id: string }) {
   const mayErase = useMay("users.delete");
   const [erased, setErased] = useState(false);
   const query = useQuery({
-    queryKey: ["people", "one", id],
+    queryKey: ["people", "one", asked],
     queryFn: async () => {
-      const { users } = await call("post", "/users/export/ids", { body: { braze_id: id } });
+      const { users } = await call("post", "/users/export/ids", { body: { braze_id: asked } });
       if (!users[0]) throw new ApiError(404, "not_found", "There is no such person, or no longer.");
       return users[0];
     },
@@ -141,6 +145,7 @@ export function Person({ id }: { id: string }) {
       {!query.data && <PageHead title="Person"><Link href="/people">All people</Link></PageHead>}
       <Loaded query={query} rows={8}>
         {(user) => {
+          const id = user.braze_id ?? asked;
           const facts: [string, unknown][] = [["Id", user.external_id], ["Our id", user.braze_id], ["Address", user.email], ["Phone", user.phone], ["Language", user.language], ["Country", user.country], ["Time zone", user.time_zone], ["Known since", user.created_at && when(user.created_at)]];
           const custom = Object.entries(user.custom_attributes ?? {});
           const name = fullName(user) || user.external_id || user.email || id;
