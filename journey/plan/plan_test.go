@@ -4,6 +4,7 @@ import (
 	"errors"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 
 	"sluice/journey"
@@ -218,6 +219,33 @@ func TestAVersionKeepsItsSegments(t *testing.T) {
 	p = compiled(t, "{id: a, entry: {when: {api: true}}, steps: [{id: a, exit: {}}]}")
 	if text, err = p.Version(); err != nil || text != p.Canonical() {
 		t.Errorf("without segments it is %s, %v", text, err)
+	}
+}
+
+// large is a world with a segment whose rule is nearly as long as a rule may be.
+type large struct{ world }
+
+func (large) Segment(string) (string, bool, error) {
+	return `{"attribute":"plan","is":"is_one_of","value":["` + strings.Repeat("<&>", 20_000) + `"]}`, true, nil
+}
+
+// A version is read again whatever the rules of its segments have in them.
+func TestAVersionOfLargeSegments(t *testing.T) {
+	const text = `{"id":"a","entry":{"when":{"api":true},"who":{"segment":"large"}},"steps":[{"id":"a","exit":{}}]}`
+	_, p, err := LoadJSON(text, large{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := p.Version()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := LoadVersion(version, world{}); err != nil {
+		t.Errorf("a version that was published is not read: %.200v", err)
+	}
+	want, _, _ := large{}.Segment("")
+	if _, segments := SplitVersion(version); segments["large"] != want {
+		t.Errorf("its rule has %d bytes, want %d", len(segments["large"]), len(want))
 	}
 }
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,11 +24,13 @@ func (p *Plan) Version() (string, error) {
 	for id, definition := range p.segments {
 		rules[id] = json.RawMessage(definition)
 	}
-	text, err := json.Marshal(map[string]any{versionSegments: rules})
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // else <, > and & have 6 bytes each, and a rule is longer than is read
+	if err := e.Encode(map[string]any{versionSegments: rules}); err != nil {
 		return "", fmt.Errorf("write the segments of journey %s: %w", p.ID, err)
 	}
-	return strings.TrimSuffix(string(text), "}") + "," + strings.TrimPrefix(p.canonical, "{"), nil
+	return strings.TrimSuffix(b.String(), "}\n") + "," + strings.TrimPrefix(p.canonical, "{"), nil
 }
 
 // SplitVersion returns the document of a version, and the rules of its segments by id. A
