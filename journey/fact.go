@@ -23,7 +23,8 @@ const (
 	// FactAttributes: attributes are others than before. Body has each registered one
 	// that changed, {"plan": ["free", "gold"]}: before and after, null where there was
 	// or is none. The states of mail are attributes too, email_subscribe and
-	// push_subscribe: where somebody has said nothing, the first is null.
+	// push_subscribe: where somebody has said nothing, the first is null. So is external_id,
+	// when somebody becomes known.
 	FactAttributes FactKind = 3
 
 	// FactGroups is FactAttributes for subscription groups: {"news": [null, "subscribed"]}.

@@ -76,7 +76,17 @@ func (c *change) handOver(ctx context.Context, in *inside, f *journey.Fact) (mov
 	if err := c.takeWays(ctx, in, f.Number, nil); err != nil { // else they stay for good
 		return false, err
 	}
-	return true, c.set(ctx, in, f.Number, &journey.Record{})
+	if err := c.set(ctx, in, f.Number, &journey.Record{}); err != nil || into.Partition != c.part.log.Partition() {
+		return true, err
+	}
+	return true, c.tellTaken(ctx, in, into.Number, f)
+}
+
+// tellTaken tells who may have the place of a former user now: what a rule there looks at may
+// be the survivor's, and the survivor's own fact of the merge may have come before the place.
+func (c *change) tellTaken(ctx context.Context, in *inside, number int64, of *journey.Fact) error {
+	took := journey.Fact{Place: of.Place, Number: number, Kind: journey.FactTookIn, TimeMillis: of.TimeMillis}
+	return c.tell(ctx, in, &took)
 }
 
 // placeOf is the place of somebody who goes, with the mark of that user if mails are to be
@@ -134,8 +144,10 @@ func (c *change) takeOver(ctx context.Context, in *inside, f *journey.Fact) erro
 		return nil
 	}
 	if !in.stopped {
-		if taken, err := c.settleIn(ctx, in, f.Number, &place); taken || err != nil {
+		if taken, err := c.settleIn(ctx, in, f.Number, &place); err != nil {
 			return err
+		} else if taken {
+			return c.tellTaken(ctx, in, f.Number, f)
 		}
 	}
 	v.walk.Stop([]step.Person{c.part.person(f.Number, place.Record, "")}, c.part.clock.Now(), c.out)

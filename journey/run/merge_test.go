@@ -386,6 +386,56 @@ func TestFactsBehindAMerge(t *testing.T) {
 	}
 }
 
+// A rule that is waited for is asked anew by a merge: what it looks at may have come with it,
+// to who waits, or have been the survivor's, who waits in the place of the other one now.
+func TestRulesAreAskedAfterAMerge(t *testing.T) {
+	const text = `
+id: cart
+entry: {when: {event: cart}}
+steps:
+  - id: wait
+    wait_for: {within: 3d, paths: [{name: bought, when: {rule: {purchase: shoe, is: exists}}, next: thanks}], otherwise: remind}
+  - {id: thanks, message: {template: x, tags: thanks}}
+  - {id: remind, message: {template: x, tags: remind}}
+`
+	buyer := func(id user.ID) user.Row {
+		return user.Row{ID: id, Profile: `{"external_id":"known","fields":{"email":"known@example.com"},"purchases":{"shoe":[1,1700000000000,1700000000000]}}`}
+	}
+	for _, x := range []struct {
+		name           string
+		goes, stays    int64
+		waits, another bool // the one who goes waits; its place comes from another partition
+	}{
+		{"the one who goes has bought", 2, 1, false, false},
+		{"the one who stays has bought", 1, 2, true, false},
+		{"the one who stays has bought, and has the lower number", 2, 1, true, false},
+		{"the one who stays has bought, in another partition", 2, 1, true, true},
+	} {
+		b := newBed(t, 3)
+		j := b.publish(text)
+		waits := x.stays
+		if x.waits {
+			waits = x.goes
+		}
+		b.fact(1, waits, journey.FactEvent, "cart", "")
+		b.passes(b.open())
+		stays := user.ID{Number: x.stays}
+		if b.apply(&store.Effect{Users: &user.Changes{Put: []user.Row{buyer(stays)}}}); x.another {
+			place := journey.Place{Record: b.records(j)[x.goes]}
+			b.fact(2, x.stays, journey.FactTookIn, (user.ID{Partition: 1, Number: x.goes}).String(), "")
+			b.fact(3, x.stays, journey.FactPlace, "cart", place.Text())
+		} else {
+			b.apply(&store.Effect{Users: &user.Changes{Put: []user.Row{{ID: user.ID{Number: x.goes}, MergedInto: stays}}}})
+			b.fact(2, x.goes, journey.FactMerged, stays.String(), "")
+			b.fact(2, x.stays, journey.FactTookIn, (user.ID{Number: x.goes}).String(), "")
+		}
+		b.passes(b.open())
+		if r := b.records(j)[x.stays]; r.State != journey.StateFinished || b.read().sends["known@example.com"] != 1 {
+			t.Errorf("%s: the survivor is %+v, and has %d mails", x.name, r, b.read().sends["known@example.com"])
+		}
+	}
+}
+
 // Who is merged away leaves no branches: nobody would ever remove them, and their string is
 // bounded.
 func TestMergedPeopleLeaveNoWays(t *testing.T) {

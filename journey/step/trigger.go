@@ -46,6 +46,8 @@ func looks(n *journey.Names, f *journey.Fact) bool {
 		return len(n.Groups) > 0
 	case journey.FactMail:
 		return n.HasMails(journey.MailEvent(f.Name))
+	case journey.FactTookIn: // all that rules look at may be other than it was
+		return true
 	}
 	return false
 }

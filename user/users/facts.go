@@ -46,6 +46,7 @@ type factKey struct {
 type snapshot struct {
 	fields, custom profile.Values
 	groups         []profile.Group
+	externalID     string
 }
 
 func newFacts(r *journey.Registered) facts {
@@ -76,6 +77,7 @@ func (f *facts) remember(p *profile.Profile) {
 	f.was.fields = append(f.was.fields[:0], p.Fields...)
 	f.was.custom = append(f.was.custom[:0], p.Custom...)
 	f.was.groups = append(f.was.groups[:0], p.Groups...)
+	f.was.externalID = p.ExternalID
 }
 
 // begin is called before an update is applied to a user, and end after it.
@@ -101,15 +103,15 @@ func (f *facts) end(up *Update, made bool, id user.ID, x *person) {
 	case (up.Op == user.OpBought || up.Op == user.OpPurchase) && f.names.HasPurchase(up.Name):
 		f.add(up, id, journey.FactPurchase, up.Name, up.Body)
 	}
-	if made || mayChange(up.Op) {
+	if (made || mayChange(up.Op)) && x.row.MergedInto.IsZero() {
 		f.changed(up, id, x)
 	}
 }
 
-// mayChange reports whether an operation may change attributes or groups of its user.
-// Merges look for themselves.
+// mayChange reports whether an operation may change attributes, groups or the external id of
+// its user. Merges look for themselves.
 func mayChange(op user.Op) bool {
-	return op == user.OpAttributes || op == user.OpGroup || op == user.OpSubscribe
+	return op == user.OpAttributes || op == user.OpGroup || op == user.OpSubscribe || op == user.OpIdentify
 }
 
 // changed adds what is registered and other than remember has seen it.
@@ -227,7 +229,20 @@ func (f *facts) attributes(up *Update, x *person) string {
 			f.change(name, was, is)
 		}
 	})
+	if was, is := f.was.externalID, x.profile.ExternalID; was != is && f.names.HasAttribute(externalID) {
+		f.change(externalID, textOrNothing(was), textOrNothing(is))
+	}
 	return f.closed()
+}
+
+// externalID is how rules call it: it is compared as an attribute is.
+const externalID = "external_id"
+
+func textOrNothing(text string) string {
+	if text == "" {
+		return ""
+	}
+	return profile.Quoted(text)
 }
 
 // differences calls fn for each value that is in one of two sorted lists, or in both and
@@ -264,10 +279,7 @@ func (f *facts) groups(is []profile.Group) string {
 			before, was = was[0].State(), was[1:]
 		}
 		if state := g.State(); state != before && f.names.HasGroup(g.ID) {
-			if before != "" {
-				before = profile.Quoted(before)
-			}
-			f.change(g.ID, before, profile.Quoted(state))
+			f.change(g.ID, textOrNothing(before), profile.Quoted(state))
 		}
 	}
 	return f.closed()

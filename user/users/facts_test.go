@@ -125,6 +125,34 @@ func TestFactsOfWhoIsMade(t *testing.T) {
 	m.wantTold(`1 1 cart; 1 3 {"email":[null,"a@example.com"]}`)
 }
 
+// Somebody unknown who becomes known has another external id than before: none.
+func TestFactsOfWhoBecomesKnown(t *testing.T) {
+	m := newModel(t, 1)
+	m.registered = journey.NewRegistered(7, []journey.Names{{Attributes: []string{"external_id"}}})
+	alias := user.AliasKey("visitor", "17")
+	m.add(user.Update{Op: user.OpAlias, Key: alias, Body: alias.Name})
+	m.settle()
+	m.now++
+	m.add(user.Update{Op: user.OpIdentify, Key: alias, Name: "ann", Body: "merge"})
+	m.now++
+	m.add(user.Update{Op: user.OpIdentify, Key: alias, Name: "ann", Body: "merge"}) // again
+	m.settle()
+	m.wantTold(`ann 3 {"external_id":[null,"ann"]}`, "ann")
+	m.now++
+	m.add(set(external("bob"), `{"plan":"free"}`))
+	m.settle()
+	m.wantTold(`bob 3 {"external_id":[null,"bob"]}`, "bob")
+	m.now++
+	other := user.AliasKey("visitor", "18")
+	m.add(user.Update{Op: user.OpAlias, Key: other, Body: other.Name})
+	m.now++
+	m.add(user.Update{Op: user.OpIdentify, Key: other, Name: "bob", Body: "merge"}) // bob was known before
+	m.settle()
+	if got := m.told("bob"); strings.Contains(got, "external_id") {
+		t.Errorf("facts %s, want none of an external id", got)
+	}
+}
+
 // A state that was remembered for an address is a change by the update that gives the
 // address to a user, together with what else that one changes, not by a later one.
 func TestFactsOfInheritedStates(t *testing.T) {
