@@ -9,6 +9,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/user"
 )
 
 // When no more names of requests for mail can be remembered, mail with a new
@@ -36,6 +37,46 @@ func TestNamesOfMailStopNoEvents(t *testing.T) {
 		}
 		if done, err := p.intake.Count(b.Context(), request("counter", `{"name":"seen"}`)); err != nil || done.Items != 1 {
 			b.Errorf("a counter: %+v, %v", done, err)
+		}
+	})
+}
+
+// Another body under an Idempotency-Key lets nobody in, also if its users are of other
+// partitions than those of the first body.
+func TestAnotherBodyWritesNoUpdates(t *testing.T) {
+	onEach(t, func(b *bed) {
+		p := startPeople(b)
+		entries := func() (n int) {
+			for _, log := range p.e.logs {
+				of, err := log.Entries(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				n += of
+			}
+			return n
+		}
+		update := func(body string, numbers ...int) error {
+			var updates []user.Update
+			for _, n := range numbers {
+				updates = append(updates, user.Update{Op: user.OpEnter, Key: user.Key{Kind: user.KeyExternal, Name: fmt.Sprint("user", n)}, Name: "j", TimeMillis: 1, ExistingOnly: true})
+			}
+			return p.intake.UpdateOnce(b.Context(), &ingest.Request{IdempotencyKey: "k", Sender: "s", Body: body}, updates)
+		}
+		if err := update("first", 1); err != nil {
+			b.Fatal(err)
+		}
+		before := entries()
+		for n := range 8 {
+			if err := update("second", n, n+1); !errors.Is(err, ingest.ErrOtherBody) {
+				b.Errorf("another body for users %d and %d: %v", n, n+1, err)
+			}
+		}
+		if err := update("first", 1); err != nil {
+			b.Errorf("a repeat: %v", err)
+		}
+		if after := entries(); after != before {
+			b.Errorf("the logs have %d entries, want %d", after, before)
 		}
 	})
 }

@@ -38,10 +38,15 @@ func (in *Intake) Update(ctx context.Context, updates []user.Update) error {
 }
 
 // UpdateOnce is Update of a request: with an IdempotencyKey its updates are written once,
-// in each partition of their keys. ErrOtherBody: another body came with this key before.
+// in each partition of their keys. ErrOtherBody: another body came with this key before, and
+// nothing of this one is written. The request is remembered as a whole first: the partitions
+// of another body may be others.
 func (in *Intake) UpdateOnce(ctx context.Context, r *Request, updates []user.Update) error {
 	if r.IdempotencyKey == "" {
 		return in.Update(ctx, updates)
+	}
+	if _, err := firstSeen(ctx, r, in.Clock.Now().UnixMilli(), in.Redis.Once); err != nil {
+		return err
 	}
 	parts := make(map[int]*flow.Part)
 	for i := range updates {
