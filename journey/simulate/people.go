@@ -97,16 +97,42 @@ func (r *runner) update(person int32, at int, now time.Time) {
 		return
 	}
 	r.profiles[person] = string(after.Append(nil))
-	body := ""
+	var attributes, groups changes
 	for m := jsonscan.Read(object); m.Next(); {
-		old, fresh := attribute(before, m.Key), attribute(after, m.Key)
-		if old != fresh {
-			body += "," + profile.Quoted(m.Key) + ":[" + old + "," + fresh + "]"
+		attributes.add(m.Key, attribute(before, m.Key), attribute(after, m.Key))
+	}
+	for i := range after.Groups {
+		g := &after.Groups[i]
+		groups.add(g.ID, groupState(before, g.ID), profile.Quoted(g.State()))
+	}
+	soon := now.Add(receivedAfter)
+	r.followChanges(person, soon, journey.FactAttributes, attributes)
+	r.followChanges(person, soon, journey.FactGroups, groups)
+}
+
+func (r *runner) followChanges(person int32, at time.Time, kind journey.FactKind, all changes) {
+	if all != "" {
+		r.follows(person, at, journey.Fact{Kind: kind, Body: "{" + string(all[1:]) + "}"})
+	}
+}
+
+// changes are the members of a fact's body, each behind a comma.
+type changes string
+
+func (c *changes) add(name, was, is string) {
+	if was != is {
+		*c += changes("," + profile.Quoted(name) + ":[" + was + "," + is + "]")
+	}
+}
+
+// groupState is the JSON of what a user has said about a group, null if nothing.
+func groupState(p *profile.Profile, id string) string {
+	for i := range p.Groups {
+		if p.Groups[i].ID == id {
+			return profile.Quoted(p.Groups[i].State())
 		}
 	}
-	if body != "" {
-		r.follows(person, now.Add(receivedAfter), journey.Fact{Kind: journey.FactAttributes, Body: "{" + body[1:] + "}"})
-	}
+	return "null"
 }
 
 // attribute is the JSON of one, null if there is none.

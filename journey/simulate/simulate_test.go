@@ -239,6 +239,24 @@ exit_when: {rule: {attribute: done, is: greater_than, value: 1}}
 	}
 }
 
+// What a step says about a subscription group is a fact too.
+func TestUpdatesOfGroupsAreFacts(t *testing.T) {
+	p := compiled(t, `
+id: a
+entry: {when: {api: true}}
+steps:
+  - {id: u, update: {attributes: {subscription_groups: [{subscription_group_id: weekly, subscription_state: unsubscribed}]}}, next: d}
+  - {id: d, delay: {for: 1d}, next: m}
+  - {id: m, message: {template: x}}
+exit_when: {group: weekly, becomes: unsubscribed}
+`)
+	people := (&Crowd{People: 1, SeenBefore: monday}).Make()
+	o := simulated(t, Input{Plan: p, From: monday, Until: monday.Add(2 * day), People: people, Happenings: []Happening{{0, monday, journey.Fact{Body: "{}"}}}})
+	if o.Mails != 0 || o.Steps[1].Exited != 1 {
+		t.Errorf("%s", o)
+	}
+}
+
 func TestBounds(t *testing.T) {
 	in := month(t, "welcome", 3)
 	for want, change := range map[string]func(*Input){
