@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -254,34 +255,42 @@ func (b *journeyBench) many(ctx context.Context) error {
 	for n := range pick(b.run, manyRuns, 1) {
 		for _, journeys := range manyJourneys {
 			b.run.say("%s: %d journeys", b.name, journeys)
-			seconds, _, err := b.waveOf(ctx, fmt.Sprint("many-", journeys, "-", n), journeys, b.users/manyOf/journeys, 0)
+			took, err := b.waveOf(ctx, fmt.Sprint("many-", journeys, "-", n), journeys, b.users/manyOf/journeys, 0)
 			if err != nil {
 				return fmt.Errorf("%d journeys: %w", journeys, err)
 			}
-			b.add("many_"+strconv.FormatInt(journeys, 10), fmt.Sprintf("a person of %d, in %d journeys", b.users/manyOf, journeys), "µs", seconds*1e6/float64(b.users/manyOf))
+			id, label := "many_"+strconv.FormatInt(journeys, 10), fmt.Sprintf("a person of %d, in %d journeys", b.users/manyOf, journeys)
+			b.add(id, label, "µs", took.seconds*1e6/float64(b.users/manyOf))
+			b.add(id+"_cpu", label+": computing of all processes", "µs", float64(took.computed.Microseconds())/float64(b.users/manyOf))
 		}
 	}
 	return nil
 }
 
+// waveTook is what a wave took.
+type waveTook struct {
+	seconds  float64
+	computed time.Duration // by this process and all servers
+	saved    int64         // checkpoints that were written in it
+}
+
 // waveOf enters people into journeys, and lets all of them be due at one second.
-// Checkpoints begin so long after the first of them has moved; 0: as is usual. It returns
-// how many were written in the wave.
-func (b *journeyBench) waveOf(ctx context.Context, name string, journeys, people int64, every time.Duration) (seconds float64, saved int64, err error) {
+// Checkpoints begin so long after the first of them has moved; 0: as is usual.
+func (b *journeyBench) waveOf(ctx context.Context, name string, journeys, people int64, every time.Duration) (took waveTook, err error) {
 	held, err := b.hold(ctx)
 	if err != nil {
-		return 0, 0, err
+		return took, err
 	}
 	clock := &benchClock{}
 	due := clock.Now().Add(time.Hour)
 	for i := range journeys {
 		number, err := b.publish(ctx, fmt.Sprintf("%s-%d", name, i))
 		if err != nil {
-			return 0, 0, err
+			return took, err
 		}
 		for p := range journeyPartitions {
 			if err := b.enterOne(ctx, held[p], p, int(number), people/journeyPartitions, func(int64) journey.Record { return waiting(due, due.Add(-time.Hour)) }); err != nil {
-				return 0, 0, err
+				return took, err
 			}
 		}
 	}
@@ -292,16 +301,23 @@ func (b *journeyBench) waveOf(ctx context.Context, name string, journeys, people
 		return f.Stats.Opened.Load() == journeyPartitions && (every == 0 || every == savedNever || f.Stats.Unwritten() == 0)
 	}
 	if err := until(ctx, journeyWithin, ready); err != nil {
-		return 0, 0, err
+		return took, err
 	}
-	before := f.Stats.Saved.Load()
+	saved := f.Stats.Saved.Load()
+	computed, err := cpuTimeOfTree(os.Getpid())
+	if err != nil {
+		return took, err
+	}
 	began := time.Now()
 	clock.ahead.Store(int64(time.Hour + manyLead))
 	want := people / journeyPartitions * journeyPartitions * journeys
 	if err := until(ctx, journeyWithin, func() bool { return f.Stats.Moved.Load() >= want }); err != nil {
-		return 0, 0, fmt.Errorf("%d of %d have moved: %w", f.Stats.Moved.Load(), want, err)
+		return took, fmt.Errorf("%d of %d have moved: %w", f.Stats.Moved.Load(), want, err)
 	}
-	return time.Since(began).Seconds(), f.Stats.Saved.Load() - before, nil
+	took.seconds, took.saved = time.Since(began).Seconds(), f.Stats.Saved.Load()-saved
+	after, err := cpuTimeOfTree(os.Getpid())
+	took.computed = after - computed
+	return took, err
 }
 
 // runs runs what moves people until stop is called.

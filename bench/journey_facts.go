@@ -29,7 +29,7 @@ import (
 const (
 	factPeople   = 16_384
 	factNames    = 7 // of which two are registered
-	factsTurns   = 2 // of the three
+	factsTurns   = 3 // of the three
 	factsRuns    = 3 // at a rate
 	factsRate    = 70_000
 	factsTick    = 10 * time.Millisecond

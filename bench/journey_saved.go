@@ -113,19 +113,19 @@ func (b *journeyBench) wavesSaved(ctx context.Context) error {
 			id, label, every = "saved_wave", "a wave with checkpoints in its midst", time.Duration(without/savedShare*float64(time.Second))
 		}
 		b.run.say("%s: %s", b.name, label)
-		seconds, saved, err := b.waveOf(ctx, fmt.Sprint("saved-", n), 1, b.users/savedOf, every)
+		took, err := b.waveOf(ctx, fmt.Sprint("saved-", n), 1, b.users/savedOf, every)
 		if err != nil {
 			return fmt.Errorf("%s: %w", label, err)
 		}
 		if !with {
-			without = seconds
-		} else if saved == 0 {
-			b.run.say("%s: none was written in the %.1f s of a wave of so few people", b.name, seconds)
+			without = took.seconds
+		} else if took.saved == 0 {
+			b.run.say("%s: none was written in the %.1f s of a wave of so few people", b.name, took.seconds)
 			return nil
 		}
-		b.add(id, label, "s", seconds)
+		b.add(id, label, "s", took.seconds)
 		if with {
-			b.add("saved_in_wave", "checkpoints of partitions that were written in a wave", "1", float64(saved))
+			b.add("saved_in_wave", "checkpoints of partitions that were written in a wave", "1", float64(took.saved))
 		}
 	}
 	return nil

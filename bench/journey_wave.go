@@ -73,6 +73,10 @@ func (b *journeyBench) oneWave(ctx context.Context, f *moving.Follower, n int, a
 	if err != nil {
 		return 0, err
 	}
+	all, err := cpuTimeOfTree(os.Getpid())
+	if err != nil {
+		return 0, err
+	}
 	reached, err := b.reached(ctx)
 	if err != nil {
 		return 0, err
@@ -93,6 +97,13 @@ func (b *journeyBench) oneWave(ctx context.Context, f *moving.Follower, n int, a
 		return 0, fmt.Errorf("wait for wave %d: %d of %d have moved: %w", n, f.Stats.Moved.Load(), want, err)
 	}
 	seconds = time.Since(began).Seconds()
+	allAfter, err := cpuTimeOfTree(os.Getpid())
+	if err != nil {
+		return 0, err
+	}
+	if n == 1 {
+		b.add("total_cpu", "a person of all, at the first step: computing of all processes", "µs", float64((allAfter-all).Microseconds())/float64(b.users))
+	}
 	after, err := b.computed()
 	if err != nil {
 		return 0, err
