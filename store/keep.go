@@ -24,7 +24,8 @@ type KeepStore interface {
 	// with their events, and returns their names.
 	DropEventDays(ctx context.Context, endedMillis int64) (dropped []string, err error)
 
-	// NextEvent returns the time of the oldest event that is not before a moment.
+	// NextEvent returns the time of the oldest event that is not before a moment, which
+	// may be later than any event can be.
 	NextEvent(ctx context.Context, fromMillis int64) (millis int64, ok bool, err error)
 
 	// DeleteEvents deletes the oldest events of a kind in a half-open range of
@@ -75,9 +76,10 @@ type KeepStore interface {
 	Erasures(ctx context.Context, after string, fromMillis, toMillis int64, limit int) ([]Erasure, error)
 
 	// EraseEvents erases those who are named, MaxErasures at most, from some
-	// thousand events at most, from a moment and id on and before toMillis. Named
-	// are they by their user or their address. The rows stay, without address, user, message and properties. What was accepted
-	// later than ErasureMarginMillis after a name was written is somebody else's.
+	// thousand events at most, from a moment and id on and before toMillis, which may be
+	// later than any event can be. Named are they by their user or their address. The rows
+	// stay, without address, user, message and properties. What was accepted later than
+	// ErasureMarginMillis after a name was written is somebody else's.
 	// It returns where to go on; that is toMillis when it is done.
 	EraseEvents(ctx context.Context, names []Erasure, from sluice.EventKey, toMillis int64) (erased int, next sluice.EventKey, err error)
 

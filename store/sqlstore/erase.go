@@ -127,7 +127,13 @@ func (s *Store) EraseEvents(ctx context.Context, names []store.Erasure, from slu
 }
 
 func (s *Store) eventsOf(ctx context.Context, names []store.Erasure, from sluice.EventKey, toMillis int64) (found []foundEvent, err error) {
-	args := []any{s.d.millis(from.Millis), s.d.millis(toMillis), s.d.millis(from.Millis), from.ID}
+	// The end of a day may lie in the year 10000, with which MariaDB compares nothing. So
+	// the statement has the last millisecond, which is one that an event can have.
+	last := min(toMillis-1, sluice.MaxEventTimeMillis)
+	if last < from.Millis {
+		return nil, nil
+	}
+	args := []any{s.d.millis(from.Millis), s.d.millis(last), s.d.millis(from.Millis), from.ID}
 	statement, named := namesOf(rawQuery(s.d, "erasure_events"), "email", names)
 	return list(ctx, s.d, s.reads, func(scan scanner, f *foundEvent) error {
 		return scan(s.instant(&f.key.Millis), &f.key.ID, &f.user, &f.email, (*number)(&f.at))

@@ -210,6 +210,9 @@ func (s *Store) firstDay(ctx context.Context, q querier) (string, error) {
 
 // NextEvent returns the time of the oldest event from a moment on.
 func (s *Store) NextEvent(ctx context.Context, fromMillis int64) (millis int64, ok bool, err error) {
+	if fromMillis > sluice.MaxEventTimeMillis { // databases refuse the year 10000, or compare nothing with it
+		return 0, false, nil
+	}
 	millis, ok, err = s.scanTime(s.reads.QueryRowContext(ctx, query(s.d, "event_next"), s.d.millis(fromMillis)))
 	return millis, ok, s.failed(err, "look for the oldest event in")
 }

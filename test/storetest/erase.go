@@ -118,6 +118,39 @@ func eraseBeyondASCII(t *testing.T, f *fixture, keep store.KeepStore) {
 	want(t, "sends beyond ASCII", len(sends), 3)
 }
 
+// testEraseLastDay: a pass through all events, day by day as the erasure makes it, also
+// erases what is of the last day and millisecond that an event can have, and ends. The
+// end of that day is in the year 10000.
+func testEraseLastDay(t *testing.T, f *fixture) {
+	f.start(t)
+	var e store.Effect
+	lastDay := time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+	for n, when := range []time.Time{lastDay, time.UnixMilli(sluice.MaxEventTimeMillis), time.UnixMilli(sluice.MaxEventTimeMillis)} {
+		event := at(n, sluice.KindCustom, when)
+		event.User = []string{"gone", "gone", "stays"}[n]
+		event.Email = event.User + "@example.com"
+		e.Events = append(e.Events, event)
+	}
+	f.apply(t, e, len(e.Events), 0)
+	keep, names := f.store.(store.KeepStore), []store.Erasure{{Name: "gone", CreatedMillis: time.Now().UnixMilli()}}
+	days := 0
+	for from := int64(0); days < 3; days++ {
+		next, ok, err := keep.NextEvent(f.ctx, from)
+		must(t, err)
+		if !ok {
+			break
+		}
+		from = next + day.Milliseconds()
+		for at := (sluice.EventKey{Millis: next}); at.Millis < from; {
+			_, at, err = keep.EraseEvents(f.ctx, names, at, from)
+			must(t, err)
+		}
+	}
+	want(t, "days with events", days, 1)
+	f.wantRows(t, "SELECT event_id, user_ref, email FROM events ORDER BY event_id",
+		[]string{"e0", "NULL", "NULL"}, []string{"e1", "NULL", "NULL"}, []string{"e2", "stays", "stays@example.com"})
+}
+
 // testEraseSends: of the named users, by their names or addresses, and of no
 // others, the rows stay in their states and tell nothing.
 func testEraseSends(t *testing.T, f *fixture) {

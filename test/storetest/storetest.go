@@ -189,6 +189,7 @@ var suite = []struct {
 	{"DeleteSends", testDeleteSends},
 	{"Erasures", testErasures},
 	{"EraseEvents", testEraseEvents},
+	{"EraseLastDay", testEraseLastDay},
 	{"EraseSends", testEraseSends},
 	{"EraseSoftBounces", testEraseSoftBounces},
 	{"EraseAudit", testEraseAudit},
