@@ -177,3 +177,39 @@ func TestWhatComesIsQueuedBehindALostConnection(t *testing.T) {
 		b.must(way.Close())
 	}
 }
+
+// While the database is away, a partition for which Redis fails keeps no mail of another
+// one waiting, and its own goes on when Redis does, database or not.
+func TestWhatComesIsQueuedBesideAPartitionThatFails(t *testing.T) {
+	b, q, db := newBed(t, "sqlite"), &queued{at: make(map[int]sluice.Position)}, &leaving{}
+	e := newEngine(b, setup{partitions: 2, queue: q, store: func(s store.Store) store.Store {
+		db.Store, db.JourneyStore, db.usersToo = s, s.(store.JourneyStore), s.(user.Store)
+		return db
+	}})
+	e.run()
+	for p := range 2 {
+		e.write(p, "one", named("before"))
+	}
+	b.eventually("all is stored", func() bool { return b.count("events") == 2 })
+	db.set(true, 0)
+	e.write(0, "two", named("cut off"))
+	b.eventually("somebody gets no answer", db.gone)
+	key := b.logKey(1)
+	b.do("RENAME", key, key+":kept")
+	b.do("SET", key, "no log")
+	b.eventually("the session has ended", func() bool { return e.log.has("follower failed", "follower=store") })
+	e.write(0, "three", named("beside"))
+	b.eventually("mail of the other partition is queued", func() bool { return q.has("beside") })
+	b.do("RENAME", key+":kept", key)
+	e.write(1, "two", named("behind"))
+	b.eventually("mail of the partition is queued again", func() bool { return q.has("behind") })
+	if !db.gone() || !e.log.has("partition is left out", "partition=1") || e.log.has("partition is left out", "partition=0") {
+		t.Error("the database is there, or another partition was left out: this test shows nothing")
+	}
+	db.set(false, 0)
+	b.eventually("all is stored", func() bool { return b.count("events") == 5 })
+	e.stop()
+	if slices.Sort(q.got); !slices.Equal(q.got, []string{"before", "before", "behind", "beside", "cut off"}) {
+		t.Errorf("queued: %q", q.got)
+	}
+}

@@ -161,7 +161,7 @@ type storeUnit struct {
 func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.Lease) error {
 	e, err := s.enter(work, held)
 	if err != nil {
-		return s.meanwhile(fetch, held, err)
+		return s.meanwhile(fetch, held, e.sure, err)
 	}
 	partitions, cursors, logs := e.partitions, e.cursors, e.logs
 	var awaiting sync.WaitGroup
@@ -172,7 +172,9 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		go s.awaitAccepted(fetch, stop, &e) // ends with the session
 	}
 	if len(e.failed) > 0 {
-		awaiting.Go(func() { s.awaitReady(fetch, stop, held, &e) })
+		awaiting.Go(func() {
+			s.awaitReady(fetch, stop, &e, func(ctx context.Context, p int) error { return s.ready(ctx, p, held[p], e.cursors[p]) })
+		})
 	}
 	if len(logs) == 0 {
 		<-fetch.Done() // other leases may come

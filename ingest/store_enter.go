@@ -117,10 +117,15 @@ func (s *StoreFollower) begin(ctx context.Context, e *entered) error {
 	e.gaps, failed = sideBySide(ctx, e.partitions, e.sure, func(ctx context.Context, p int) (*flow.GapError, error) {
 		return s.readyToRead(ctx, p, cursors[p])
 	})
+	return e.take(s.Logs, failed)
+}
+
+// take takes the logs of the partitions in, and leaves out those that have failed.
+func (e *entered) take(logs []*flow.Log, failed map[int]error) error {
 	e.failed = make(map[int]error)
 	for _, p := range e.partitions {
 		if failed[p] == nil {
-			e.logs = append(e.logs, s.Logs[p])
+			e.logs = append(e.logs, logs[p])
 		} else if err := e.leave(p, failed[p]); err != nil {
 			return err
 		}
@@ -158,14 +163,14 @@ func (s *StoreFollower) readyToRead(ctx context.Context, partition int, cursor s
 
 // awaitReady ends a session that has left partitions out when one of them is ready. Each is
 // tried by itself: one that hangs keeps no other waiting.
-func (s *StoreFollower) awaitReady(ctx context.Context, stop func(), held map[int]*flow.Lease, e *entered) {
+func (s *StoreFollower) awaitReady(ctx context.Context, stop func(), e *entered, try func(ctx context.Context, partition int) error) {
 	var mu sync.Mutex
 	ready := make(map[int]bool)
 	var group sync.WaitGroup
 	for p := range e.failed {
 		group.Go(func() {
 			for pause := readySoonest; sluice.Pause(ctx, pause) == nil; pause = min(2*pause, readyLatest) {
-				if s.ready(ctx, p, held[p], e.cursors[p]) == nil { // else it is tried again
+				if try(ctx, p) == nil { // else it is tried again
 					mu.Lock()
 					defer mu.Unlock()
 					ready[p] = true

@@ -3,7 +3,10 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"sluice"
@@ -60,42 +63,73 @@ func (s *StoreFollower) outlast(reading context.Context, partition int, failed e
 // raised them, and has said what of them is stored. What the lanes have is left out by
 // their own cursors, which are in Redis. Of logs that no session here has read nothing is known, so
 // their mail waits.
-func (s *StoreFollower) meanwhile(fetch context.Context, held map[int]*flow.Lease, failed error) error {
-	var logs []*flow.Log
-	var partitions []int
-	reading := make(map[int]*ahead) // by partition, each of one goroutine
-	for p, lease := range held {
-		if after, known := s.stored[p]; known {
-			logs, partitions = append(logs, s.Logs[p]), append(partitions, p)
-			reading[p] = &ahead{store: s, log: s.Logs[p], lease: lease, after: after}
+//
+// A partition for which Redis fails is left out, and tried again, as in any session
+// (store_enter.go). sure are those that were ready beside the session before.
+func (s *StoreFollower) meanwhile(fetch context.Context, held map[int]*flow.Lease, sure map[int]bool, failed error) error {
+	e := entered{sure: sure}
+	for _, p := range slices.Sorted(maps.Keys(held)) {
+		if _, known := s.stored[p]; known {
+			e.partitions = append(e.partitions, p)
 		}
 	}
-	if s.Queue == nil || len(logs) == 0 {
+	if s.Queue == nil || len(e.partitions) == 0 {
 		return failed
 	}
-	for _, log := range logs {
-		if _, err := log.Begin(fetch, sluice.Position{}); err != nil { // what is queued counts as read
-			return errors.Join(failed, err)
-		}
-	}
-	if err := s.Queue.Begin(fetch, partitions); err != nil {
+	if err := s.beginQueueing(fetch, &e); err != nil {
 		return errors.Join(failed, err)
 	}
+	reading := make(map[int]*ahead) // by partition, each of one goroutine
+	for _, l := range e.logs {
+		p := l.Partition()
+		reading[p] = &ahead{store: s, log: l, lease: held[p], after: s.stored[p]}
+	}
+	var awaiting sync.WaitGroup
+	defer awaiting.Wait() // behind stop
 	ctx, stop := context.WithCancel(fetch)
 	defer stop()
+	if len(e.failed) > 0 {
+		awaiting.Go(func() { s.awaitReady(ctx, stop, &e, s.readyToQueue) })
+	}
 	pulled := make(chan error, 1)
 	go func() { // ends with ctx
-		pulled <- flow.Pull(ctx, logs, maps.Clone(s.stored), func(ctx context.Context, b []flow.Batch) error {
+		pulled <- flow.Pull(ctx, e.logs, maps.Clone(s.stored), func(ctx context.Context, b []flow.Batch) error {
 			return reading[b[0].Partition].queue(ctx, b)
 		})
 		stop()
 	}()
-	err := s.outlast(ctx, partitions[0], failed)
+	err := s.outlast(ctx, e.partitions[0], failed)
 	stop()
 	if ended := <-pulled; fetch.Err() == nil && !errors.Is(ended, context.Canceled) {
 		err = errors.Join(err, ended)
 	}
 	return err
+}
+
+// beginQueueing makes logs and lanes ready for mail to be queued, or leaves logs out. If
+// Redis fails for all of them, that is the error.
+func (s *StoreFollower) beginQueueing(ctx context.Context, e *entered) error {
+	_, failed := sideBySide(ctx, e.partitions, e.sure, func(ctx context.Context, p int) (struct{}, error) {
+		return struct{}{}, s.readyToQueue(ctx, p)
+	})
+	if err := e.take(s.Logs, failed); err != nil {
+		return err
+	}
+	for _, p := range slices.Sorted(maps.Keys(e.failed)) {
+		if len(e.logs) == 0 {
+			return e.failed[p]
+		}
+		s.Log.Error("partition is left out, mail of the others is queued while the database is away: its part of redis fails", "partition", p, "error", e.failed[p])
+	}
+	return nil
+}
+
+// readyToQueue makes one log and its lane ready.
+func (s *StoreFollower) readyToQueue(ctx context.Context, partition int) error {
+	if _, err := s.Logs[partition].Begin(ctx, sluice.Position{}); err != nil { // what is queued counts as read
+		return fmt.Errorf("raise the log of partition %d: %w", partition, err)
+	}
+	return s.Queue.Begin(ctx, []int{partition})
 }
 
 // answers returns nil if the database reads a cursor, and else why it does not.
