@@ -16,7 +16,8 @@ import (
 // a gap applies the entries before it, stops there and reports it. It goes on
 // when an operator accepts the gap (flow.Gaps) or starts the program with
 // AcceptGaps. Then the cursor moves over the gap, by the compare-and-set of
-// every other step, and stays there.
+// every other step, and stays there. The gap, and that it was accepted, is forgotten
+// after that: a step that fails is made again by the next session.
 
 // gapEvery is how often is asked whether a gap has been accepted.
 const gapEvery = 2 * time.Second
@@ -26,7 +27,7 @@ const gapEvery = 2 * time.Second
 const tellWithin = 2 * time.Second
 
 // accepted returns the gap that a session ended at if the operator has accepted
-// it, else nil.
+// it, else nil. The gap stays accepted until passed.
 func (l *Lister) accepted(ctx context.Context, err error) *flow.GapError {
 	var gap *flow.GapError
 	if !errors.As(err, &gap) {
@@ -44,18 +45,34 @@ func (l *Lister) accepted(ctx context.Context, err error) *flow.GapError {
 			return nil
 		}
 	}
+	l.over = gap
+	return gap
+}
+
+// moveOver moves the list's cursor over an accepted gap, and does nothing else.
+func (l *Lister) moveOver(ctx context.Context, from sluice.Position, gap *flow.GapError) error {
+	err := applyOver(ctx, l.Store, &store.Effect{Moves: []store.Move{{Follower: l.List.Source(), From: from, To: gap.Start}}})
+	if err == nil {
+		l.passed(ctx, gap.Start)
+	}
+	return err
+}
+
+// passed forgets the gap that was accepted last if the cursor is behind it. A session
+// calls it when it begins, too: the step of the one before may have been made, and only
+// the answer have been lost.
+func (l *Lister) passed(ctx context.Context, cursor sluice.Position) {
+	gap := l.over
+	if gap == nil || cursor.Before(gap.Start) {
+		return
+	}
+	l.over = nil
 	if l.Gaps != nil {
 		if err := l.Gaps.Over(ctx, gap.What); err != nil {
 			l.Log.Warn("accepted gap stays in the list", "in", gap.What, "error", err)
 		}
 	}
 	l.Log.Error("gap accepted: what lay between is lost", "in", gap.What, "from", gap.Cursor.String(), "to", gap.Start.String())
-	return gap
-}
-
-// moveOver moves cursors and does nothing else, the first of them over a gap.
-func moveOver(ctx context.Context, db store.Store, moves ...store.Move) error {
-	return applyOver(ctx, db, &store.Effect{Moves: moves})
 }
 
 // applyOver applies an effect whose first move goes over a gap.

@@ -33,6 +33,7 @@ func (h *HashFollower) follow(fetch, work context.Context, lease *flow.Lease) er
 		return fmt.Errorf("read cursor of %s: %w", follower, err)
 	}
 	cursor := cursors[0]
+	h.passed(work, cursor)
 	committed := cursor
 	err = h.keeping(fetch, work, lease, cursor, func(fetch context.Context, reader *flow.ListReader, kept *listMargin) error {
 		h.Group.enter()
@@ -51,7 +52,7 @@ func (h *HashFollower) follow(fetch, work context.Context, lease *flow.Lease) er
 		})
 	})
 	if gap := h.accepted(work, err); gap != nil {
-		return moveOver(work, h.Store, store.Move{Follower: follower, From: committed, To: gap.Start})
+		return h.moveOver(work, committed, gap)
 	}
 	return err
 }

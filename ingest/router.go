@@ -89,6 +89,7 @@ func (r *Router) follow(fetch, work context.Context, lease *flow.Lease) error {
 	if err != nil {
 		return err
 	}
+	r.passed(work, reader.At())
 	if reader.At().Before(border) {
 		r.Log.Info("elements that an older version has begun to route go where it has begun", "list", r.List.Name(), "from", reader.At().String(), "to", border.String())
 	}
@@ -108,14 +109,18 @@ func (r *Router) follow(fetch, work context.Context, lease *flow.Lease) error {
 		reader.Committed(u.to)
 		return nil
 	})
-	if gap := r.accepted(work, err); gap != nil {
+	gap := r.accepted(work, err)
+	if gap != nil {
 		reader.Committed(gap.Start)
 		err = nil
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = reader.Close(work)
 	}
-	return reader.Close(work)
+	if err == nil && gap != nil {
+		r.passed(work, gap.Start)
+	}
+	return err
 }
 
 func (r *Router) name() string   { return "route:" + r.List.Name() }

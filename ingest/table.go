@@ -38,7 +38,8 @@ type Lister struct {
 	// tables (margin_list.go).
 	MarginBytes int
 
-	last *flow.Lease // of the session before
+	last *flow.Lease    // of the session before
+	over *flow.GapError // accepted, and perhaps not passed yet; nil: there is none
 }
 
 // session waits for the lease and runs one session of the list under it. The
@@ -55,7 +56,7 @@ func (l *Lister) session(fetch, work context.Context, run func(fetch, work conte
 			continue
 		}
 		if lease != l.last {
-			l.last = lease
+			l.last, l.over = lease, nil // another process may have passed it
 			l.Stats.beginList(l.List.Source(), l.Clock.Now())
 		}
 		ctx, stop := context.WithCancelCause(fetch)
@@ -115,6 +116,7 @@ func (t *TableFollower) follow(fetch, work context.Context, lease *flow.Lease) e
 		return fmt.Errorf("read cursor of %s: %w", follower, err)
 	}
 	cursor := cursors[0]
+	t.passed(work, cursor)
 	committed := cursor
 	err = t.keeping(fetch, work, lease, cursor, func(fetch context.Context, reader *flow.ListReader, kept *listMargin) error {
 		return flow.Pipe(fetch, work, func(ctx context.Context, emit func(tableUnit) error) error {
@@ -130,7 +132,7 @@ func (t *TableFollower) follow(fetch, work context.Context, lease *flow.Lease) e
 		})
 	})
 	if gap := t.accepted(work, err); gap != nil {
-		return moveOver(work, t.Store, store.Move{Follower: follower, From: committed, To: gap.Start})
+		return t.moveOver(work, committed, gap)
 	}
 	return err
 }

@@ -1,16 +1,20 @@
 package ingest_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sluice"
 	"sluice/flow"
+	"sluice/lib/faults"
 	"sluice/store"
+	"sluice/user"
 )
 
 // target is a table with a column of each sort that matters.
@@ -296,4 +300,74 @@ func TestTableWithoutDedupeStoresEqualElements(t *testing.T) {
 		e.stop()
 		b.checkCounts("target", 6, 0)
 	})
+}
+
+// slipping is a store that is away when a list first moves its cursor over a gap, before
+// the step or, if late, behind it.
+type slipping struct {
+	store.Store
+	store.JourneyStore
+	usersToo
+	late   bool
+	failed atomic.Bool
+}
+
+func (s *slipping) Apply(ctx context.Context, p store.Prepared) (store.Applied, error) {
+	e := p.Effect()
+	if len(e.Rows) > 0 || len(e.Moves) != 1 || e.Moves[0].Follower != "list:q" || s.failed.Swap(true) {
+		return s.Store.Apply(ctx, p)
+	}
+	if s.late {
+		if applied, err := s.Store.Apply(ctx, p); err != nil {
+			return applied, err
+		}
+	}
+	return store.Applied{}, errAway
+}
+
+// An accepted gap of a list stays accepted until the list is behind it, also if the step
+// over it fails; and is listed no more then, also if the answer to that step is lost.
+func TestAGapStaysAcceptedUntilItIsPassed(t *testing.T) {
+	for name, x := range map[string]struct {
+		list  listSetup
+		table string // where its elements go
+		late  bool
+	}{
+		"table":                 {tableList(""), "target", false},
+		"table, answer is lost": {tableList(""), "target", true},
+		"events":                {eventList(""), "events", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, db := newBed(t, "sqlite"), &slipping{late: x.late}
+			makeTarget(b)
+			for chunk := 1; chunk <= 2; chunk++ {
+				b.hold("q", chunk, fmt.Sprintf(`{"event":"e","id":%d,"time":1700000000,"user_id":"u"}`, chunk))
+			}
+			b.do("DEL", "sluice:{q}:list:q:held:1")
+			e := newEngine(b, setup{lists: []listSetup{x.list}, store: func(s store.Store) store.Store {
+				db.Store, db.JourneyStore, db.usersToo = s, s.(store.JourneyStore), s.(user.Store)
+				return db
+			}})
+			gaps := flow.Gaps{Redis: e.redis}
+			b.must(gaps.Accept(b.Context(), &flow.Gap{What: e.lists[0].String(), Cursor: sluice.Position{Major: 1}, Start: sluice.Position{Major: 2}}))
+			if x.table == "events" {
+				disarm, err := faults.Arm("drop=error") // it has its position where its elements are
+				b.must(err)
+				defer disarm()
+			}
+			e.run()
+			b.eventually("the list goes on", func() bool {
+				if e.log.has("stands still") {
+					b.Fatal("the gap is accepted no more")
+				}
+				return b.count(x.table) == 1
+			})
+			b.eventually("nothing is listed any more", func() bool { return b.doInt("HLEN", "sluice:{members}:gaps") == 0 })
+			e.stop()
+			b.checkCounts(x.table, 1, 0)
+			if !e.log.has("follower failed") || strings.Count(e.log.String(), "gap accepted") != 1 {
+				t.Error("no step failed, or it is not told once that the gap was accepted")
+			}
+		})
+	}
 }
