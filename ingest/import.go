@@ -296,11 +296,17 @@ func (im *Import) eachLog(ctx context.Context, do func(ctx context.Context, p in
 	return group.Wait()
 }
 
-// room returns a *flow.LogFullError if a log is full.
+// room returns a *flow.LogFullError if a log is full. That of a partition that stands
+// still may hold more (room.go): the piece is written into it.
 func (im *Import) room(ctx context.Context) error {
+	room := room{backlogBytes: im.BacklogBytes}
 	return im.eachLog(ctx, func(ctx context.Context, p int) error {
 		entries, err := im.Logs[p].Entries(ctx)
-		if err == nil && entries >= maxLogEntries {
+		if err != nil || entries < maxLogEntries {
+			return err
+		}
+		stands, full, err := room.standing(ctx, im.Logs[p], entries)
+		if err == nil && (!stands || full) {
 			err = &flow.LogFullError{Partition: p, Entries: entries}
 		}
 		return err

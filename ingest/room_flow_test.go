@@ -1,12 +1,16 @@
 package ingest_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
 	"sluice"
 	"sluice/flow"
+	"sluice/ingest"
+	"sluice/store"
 	"sluice/user"
 )
 
@@ -97,4 +101,54 @@ func TestAPartitionAtAGapKeepsNoOtherWaiting(t *testing.T) {
 	b.eventually("the list is well", func() bool { return e.failing("route:q") == "" })
 	stop()
 	b.checkCounts("events", 1+filling+2+2*(units+3), 0)
+}
+
+// importPiece has a piece of a file written into the logs, as an import by HTTP does.
+func (e *engine) importPiece(source string) error {
+	lines := toBoth()
+	im := &ingest.Import{
+		Logs: e.logs, Source: "import:" + source, Known: true, Part: &ingest.ImportPoint{}, Clock: sluice.SystemClock{},
+		Reject: func(_ store.Line, reason error) error { return reason },
+	}
+	n := 0
+	_, err := im.Run(e.b.Context(), func() (store.Line, error) {
+		if n == len(lines) {
+			return store.Line{}, io.EOF
+		}
+		n++
+		return store.Line{Number: int64(n), Text: lines[n-1]}, nil
+	}, func(ingest.Imported) {})
+	return err
+}
+
+// A piece of an import is refused while a log is full, but not for the log of a partition
+// that stands still at a gap, as long as that one may hold what comes for it.
+func TestAPartitionAtAGapKeepsNoImportWaiting(t *testing.T) {
+	const filling = 64 // entries of a log that is full
+	b := newBed(t, "sqlite")
+	e := newEngine(b, setup{partitions: 2})
+	batches := [][]byte{named("before"), named("lost")}
+	for range filling {
+		batches = append(batches, named("behind"))
+	}
+	at := e.write(0, "test", batches...)
+	full := func(when string) {
+		t.Helper()
+		err := e.importPiece(when)
+		if of, is := errors.AsType[*flow.LogFullError](err); !is || of.Partition != 0 {
+			t.Errorf("%s: %v; want that the log of partition 0 is full", when, err)
+		}
+	}
+	full("before the store runs")
+	b.do("XDEL", b.logKey(0), at[1].String())
+	e.run()
+	b.eventually("the gap is told", func() bool { return e.log.has("ERROR", "gap", "log of partition 0") })
+	if err := e.importPiece("at a gap"); err != nil {
+		t.Errorf("while partition 0 stands still: %v", err)
+	} else {
+		b.eventually("the other partition is stored", func() bool { return len(b.query("SELECT 1 FROM events WHERE part = 1")) == 1 })
+	}
+	e.write(0, "large", large(600<<10), large(600<<10)) // as much as the log may hold
+	full("with as much as it may hold")
+	e.stop()
 }
