@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -38,9 +39,13 @@ func TestCluster(t *testing.T) {
 	if _, err := r.TimeMillis(t.Context()); err != nil {
 		t.Error(err)
 	}
-	log := NewLog(r, Partitions(4)[1])
-	if percent, err := log.MemoryPercent(t.Context()); err != nil || percent != 0 {
-		t.Errorf("%d %%, %v", percent, err)
+	var logs []*Log
+	for _, p := range Partitions(4) {
+		logs = append(logs, NewLog(r, p))
+	}
+	log := logs[1]
+	if percents := MemoryPercents(t.Context(), logs); !maps.Equal(percents, map[int]int{0: 0, 1: 0, 2: 0, 3: 0}) {
+		t.Errorf("percents of memory: %v, want 0 of each", percents)
 	}
 	for set, prefix := range map[string]string{"dirty": "", "{c}dirty": "c|", "{c}other": "{c}|"} {
 		hashes, err := NewHashes(t.Context(), r, set)

@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -115,13 +116,61 @@ func (l *Log) trim(ctx context.Context, lease *Lease, keep sluice.Position, appl
 	return l.redis.callInt(ctx, "trim a log", "trim", []string{lease.key, p.logKey(), p.holdKey(), p.sourcesKey(), p.removedKey()}, []string{lease.token, id, applied, cut})
 }
 
-// MemoryPercent returns how much of its memory the log's Redis uses; 0: it has no
-// bound.
-func (l *Log) MemoryPercent(ctx context.Context) (int, error) {
-	return l.redis.memoryPercent(ctx, l.partition.logKey())
+// MemoryPercents returns, by partition, how much of its memory the Redis of each log uses;
+// 0: it has no bound. It asks each server that has some of the logs once, and waits for
+// lookTimeout at most. Logs of a server that does not answer are left out.
+func MemoryPercents(ctx context.Context, logs []*Log) map[int]int {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	all := make(map[int]int, len(logs))
+	var mu sync.Mutex // of all
+	var asking sync.WaitGroup
+	for _, some := range byServer(ctx, logs) {
+		asking.Go(func() { // ends with ctx
+			percent, err := some[0].redis.memoryPercent(ctx, some[0].partition.logKey())
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, l := range some {
+				all[l.partition.Number] = percent
+			}
+		})
+	}
+	asking.Wait()
+	return all
 }
 
-// MemoryPercent is Log.MemoryPercent of the list's Redis.
+// byServer splits logs of a Redis by the server that has them. Those whose server is not
+// known are left out.
+func byServer(ctx context.Context, logs []*Log) (split [][]*Log) {
+	if len(logs) == 0 {
+		return nil
+	}
+	r := logs[0].redis
+	if r.oneServer() {
+		return [][]*Log{logs}
+	}
+	nodes, err := r.clusterNodes(ctx)
+	if err != nil {
+		return nil
+	}
+	for i := range nodes {
+		var has []*Log
+		for _, l := range logs {
+			if nodes[i].has(int(r.slotOf(l.partition.logKey()))) {
+				has = append(has, l)
+			}
+		}
+		if len(has) > 0 {
+			split = append(split, has)
+		}
+	}
+	return split
+}
+
+// MemoryPercent returns how much of its memory the list's Redis uses; 0: it has no bound.
 func (l *List) MemoryPercent(ctx context.Context) (int, error) {
 	return l.redis.memoryPercent(ctx, l.keys.list)
 }

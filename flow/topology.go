@@ -301,6 +301,11 @@ type clusterNode struct {
 	moving      []string // slots that come or go just now: a node tells its own alone
 }
 
+// has reports whether the node is the master of a slot.
+func (n *clusterNode) has(slot int) bool {
+	return slices.ContainsFunc(n.slots, func(s [2]int) bool { return s[0] <= slot && slot <= s[1] })
+}
+
 // parseNodes reads the answer to CLUSTER NODES.
 // https://redis.io/docs/latest/commands/cluster-nodes/
 func parseNodes(text string) (nodes []clusterNode) {

@@ -263,7 +263,7 @@ func letGo(ctx context.Context, log *slog.Logger, let func(context.Context) erro
 }
 
 // let removes what is kept no longer, and all of it from a Redis that is nearly
-// full. ErrConflict: a cursor has gone back.
+// full: of a cluster, from each server that is. ErrConflict: a cursor has gone back.
 func (m *margins) let(ctx context.Context) error {
 	m.mu.Lock()
 	at := make(map[int]sluice.Position)
@@ -287,15 +287,20 @@ func (m *margins) let(ctx context.Context) error {
 			return fmt.Errorf("keep what is applied of partition %d: %w: its cursor was at %s and is at %s; the database has gone back in time", p, sluice.ErrConflict, at[p], cursor)
 		}
 	}
-	room := m.room
-	if used, err := m.store.Logs[0].MemoryPercent(ctx); err == nil && used >= marginFull {
-		room = 0
+	var logs []*flow.Log
+	for _, p := range partitions {
+		logs = append(logs, m.store.Logs[p])
 	}
+	used := flow.MemoryPercents(ctx, logs)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.store.Clock.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range partitions {
+		room := m.room
+		if used[p] >= marginFull {
+			room = 0
+		}
 		if g := m.of[p]; len(g.kept) > 0 && (g.bytes > room || now.Sub(g.kept[0].applied) >= marginFor) {
 			group.Go(func() error { return m.settle(ctx, p, g, now, room) })
 		}

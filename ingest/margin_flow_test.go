@@ -6,16 +6,20 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"sluice"
 	"sluice/flow"
 	"sluice/mail"
 	"sluice/store"
+	"sluice/test/servers"
 	"sluice/user"
 )
 
@@ -432,4 +436,72 @@ func TestACrashBehindAGap(t *testing.T) {
 	if n := b.count("sends"); n != 3 {
 		t.Errorf("%d rows, want 3", n)
 	}
+}
+
+// A server of a cluster that is nearly full keeps nothing of what is applied, and the
+// others keep theirs, whichever of them has the first partition.
+func TestANearlyFullServerKeepsNothing(t *testing.T) {
+	b := newBed(t, "sqlite")
+	c, err := servers.StartRedisCluster(t.Context(), servers.ClusterOptions{Dir: t.TempDir(), Masters: 3})
+	b.must(err)
+	t.Cleanup(func() { _ = c.Close() })
+	e := start(b, setup{redis: c.URL()})
+	on, of := make(map[*servers.Redis][]int), make(map[int]*servers.Redis) // partitions
+	for p, partition := range flow.Partitions(testPartitions) {
+		slot, err := c.SlotOf(partition.AlertsKey())
+		b.must(err)
+		of[p] = c.MasterOf(slot)
+		on[of[p]] = append(on[of[p]], p)
+	}
+	keeps := func(p int) bool {
+		last, err := e.logs[p].Last(b.Context())
+		b.must(err)
+		kept, _, err := e.logs[p].Applied(b.Context(), last, 1<<30)
+		b.must(err)
+		return len(kept) > 0
+	}
+	full, events := make(map[*servers.Redis]bool), 0
+	for p := testPartitions - 1; p >= 0; p-- { // the server of the first partition last
+		if server := of[p]; full[server] || server == of[0] && p > 0 {
+			continue
+		}
+		for other, server := range of {
+			if !full[server] {
+				e.write(other, fmt.Sprint("before ", p), named("1")) // what is kept is new
+				events++
+			}
+		}
+		b.awaitSum("events", events)
+		nearlyFill(b, of[p])
+		full[of[p]] = true
+		for _, p := range on[of[p]] {
+			b.eventually(fmt.Sprintf("partition %d keeps nothing", p), func() bool { return !keeps(p) })
+		}
+		for other, server := range of {
+			if !full[server] && !keeps(other) {
+				t.Errorf("partition %d keeps nothing, and its server is not full: %v", other, on)
+			}
+		}
+	}
+	if len(full) < 2 {
+		t.Error("all partitions are on one server: this test shows nothing")
+	}
+	e.stop()
+}
+
+// nearlyFill gives a server a bound of memory that is not much above what it uses.
+func nearlyFill(b *bed, server *servers.Redis) {
+	b.Helper()
+	option, err := rueidis.ParseURL(server.URL())
+	b.must(err)
+	option.DisableCache, option.ForceSingleClient = true, true
+	r, err := rueidis.NewClient(option)
+	b.must(err)
+	defer r.Close()
+	info, err := r.Do(b.Context(), r.B().Info().Section("memory").Build()).ToString()
+	b.must(err)
+	_, text, _ := strings.Cut(info, "used_memory:")
+	used, err := strconv.Atoi(strings.TrimSpace(strings.SplitN(text, "\n", 2)[0]))
+	b.must(err)
+	b.must(r.Do(b.Context(), r.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", strconv.Itoa(used*100/92)).Build()).Error())
 }
