@@ -183,10 +183,13 @@ func notAttempted(s, until *mail.Send, nowMillis int64) verdict {
 	return v
 }
 
-// deferred is the verdict on a send that is to be tried again, if its time is
-// not over by then.
+// deferred is the verdict on a send that is to be tried again, if there is time for
+// that (lastTries).
 func deferred(s *mail.Send, nowMillis, againMillis int64) verdict {
-	if againMillis > s.ExpiresMillis {
+	if againMillis > s.ExpiresMillis-lastTryLeft.Milliseconds() {
+		againMillis = lastTries(nowMillis, againMillis, s.ExpiresMillis)
+	}
+	if againMillis == 0 {
 		v := failed(s, mail.BlameNobody, nowMillis)
 		v.outcome.Reason = reasonExpired
 		return v
@@ -195,6 +198,32 @@ func deferred(s *mail.Send, nowMillis, againMillis int64) verdict {
 	again := *s
 	v.wait(&again, againMillis)
 	return v
+}
+
+// Bounds of tries before the end.
+const (
+	// lastTryLeft is how much time a send has at least that is tried once more. What
+	// waits for a time is rounded up to a second and looked for once a second.
+	lastTryLeft = 2 * time.Second
+
+	// lastTryPart is the part of the wait as usual that it has at least.
+	lastTryPart = 60
+)
+
+// lastTries is when a send is tried again that expires before its time as usual, or just
+// behind it; 0: not any more. One refusal must not cost a mail that has time left: a code that is
+// good for a minute would be lost by the first 451.
+//
+// It is tried when half of its time is over, so each try comes soon and has as much time
+// behind it. What is left is less than the wait at first, and a sixtieth of it at last.
+// So there are six tries at most before a send expires. Of many that expire together
+// none hammers its route.
+func lastTries(nowMillis, againMillis, expiresMillis int64) int64 {
+	left := expiresMillis - nowMillis
+	if left < max(lastTryLeft.Milliseconds(), (againMillis-nowMillis)/lastTryPart) {
+		return 0
+	}
+	return nowMillis + left/2
 }
 
 // failed is the verdict on a send that no route takes.

@@ -12,9 +12,24 @@ import (
 	"sluice/mail"
 )
 
-// notNowAfter is when a send is made again that could not be made, through no
-// fault of its own.
-const notNowAfter = 1 * time.Minute
+// A send that could not be made, through no fault of its own, is made again after
+// notNowSoonest to notNowLatest. Each time leaves an outcome in the log, and while the
+// database is away all mail by templates waits so.
+const (
+	notNowSoonest = 3 * time.Second
+	notNowLatest  = 1 * time.Minute
+)
+
+// notNowWait is as long as a transactional send is old: somebody may wait for one that
+// was just accepted, and a look-up that failed once mostly works again in seconds. For
+// marketing mail nobody waits, and there may be a hundred thousand.
+func notNowWait(send *mail.Send, nowMillis int64) time.Duration {
+	if send.Class != mail.ClassTransactional {
+		return notNowLatest
+	}
+	age := time.Duration(nowMillis-send.AcceptedMillis) * time.Millisecond
+	return min(max(age, notNowSoonest), notNowLatest)
+}
 
 // maxWindowBytes bounds the contents of a window, up to one more. Of the largest
 // mails that there may be, ten workers with 16 each, signed, would have 8 GB.
@@ -140,7 +155,7 @@ func (s *Sender) fitting(window []*item, made map[*item]*envelope) []*item {
 // of mails. Made again every minute until they expire, they would leave no time
 // for other mail.
 func notNow(send *mail.Send, err error, nowMillis int64) verdict {
-	again, after := *send, notNowAfter
+	again, after := *send, notNowWait(send, nowMillis)
 	switch {
 	case errors.Is(err, ErrSlow):
 		again.Attempts++
