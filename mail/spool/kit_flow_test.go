@@ -274,13 +274,24 @@ func draft(to string, p mail.Priority, c mail.Class) mail.Draft {
 // pack puts a batch into a lane of a partition, past the queuer.
 func (o *office) pack(partition int, lane string, sends int, batch []byte) {
 	o.b.Helper()
+	o.packAll(partition, []*flow.Packed{{Lane: lane, Size: sends, Data: batch}})
+}
+
+// packAll is pack for many batches, which may wait for a time.
+func (o *office) packAll(partition int, batches []*flow.Packed) {
+	o.b.Helper()
 	o.b.uncounted = true
 	o.leased(partition, func(lease *flow.Lease) {
-		commit := flow.Commit{Follower: "test", To: flow.Reached{Position: sluice.Position{Major: 1}}, Operations: o.lanes[partition].Operations([]*flow.Packed{{Lane: lane, Size: sends, Data: batch}})}
-		dead, err := o.logs[partition].Commit(o.b.Context(), lease, &commit, 0)
-		o.b.must(err)
-		if dead > 0 {
-			o.b.Fatal("the batch was refused")
+		var at flow.Reached
+		for piece := range slices.Chunk(batches, 1000) {
+			commit := flow.Commit{Follower: "test", From: at, Operations: o.lanes[partition].Operations(piece)}
+			at.Major++
+			commit.To = at
+			dead, err := o.logs[partition].Commit(o.b.Context(), lease, &commit, 0)
+			o.b.must(err)
+			if dead > 0 {
+				o.b.Fatal("a batch was refused")
+			}
 		}
 	})
 }

@@ -36,6 +36,10 @@ const (
 	// for sends in others.
 	busyWait = 50 * time.Millisecond
 
+	// dueCalls is how many calls release what is due before lanes are read again. What is
+	// due of a large campaign would else keep urgent mail waiting until all of it is there.
+	dueCalls = 16
+
 	// moveEvery is how often is looked whether somebody has said that the ledger, or
 	// the log, is another one than before.
 	moveEvery = 2 * time.Second
@@ -81,6 +85,7 @@ type part struct {
 	notes      rounds    // of notes of cancelled sends
 	lookedDue  time.Time // for what is due, by the machine's clock
 	lastSecond int64     // and by ours
+	moreDue    bool      // more is due than was released
 }
 
 func newPart(s *Sender, number int, lanes *flow.Lanes, lease *flow.Lease, start flow.LaneState, urgent bool) *part {
@@ -236,14 +241,14 @@ func (p *part) read(ctx context.Context) error {
 		}
 		wanted, all := p.wanted()
 		wait := sluice.Rest(time.Now(), laneWait)
-		if !all { // a full queue may be short before a blocked read ends
+		if !all || p.moreDue { // a full queue may be short before a blocked read ends
 			wait = 0
 		}
 		batches, err := p.lanes.Read(ctx, wanted, laneBatches, wait)
 		if err != nil {
 			return err
 		}
-		if wait == 0 && len(batches) == 0 {
+		if wait == 0 && len(batches) == 0 && !p.moreDue {
 			select {
 			case <-p.room:
 			case <-time.After(busyWait):
@@ -265,16 +270,21 @@ func (p *part) read(ctx context.Context) error {
 	return nil
 }
 
-// release moves what is due to the lanes. What waits is packed by seconds, so it
-// is looked for once a second, and not with each read.
+// release moves what is due to the lanes, or some of it. What waits is packed by seconds,
+// so it is looked for once a second, and not with each read, unless more is known to be due.
 func (p *part) release(ctx context.Context) error {
-	second := p.s.Clock.Now().Unix()
-	if sluice.ClocksApart(p.s.Clock) || p.urgent || second == p.lastSecond && time.Since(p.lookedDue) < laneWait {
+	if sluice.ClocksApart(p.s.Clock) || p.urgent {
+		p.moreDue = false // or lanes would be read without a pause
 		return nil
 	}
-	for more := true; more; {
+	second := p.s.Clock.Now().Unix()
+	if !p.moreDue && second == p.lastSecond && time.Since(p.lookedDue) < laneWait {
+		return nil
+	}
+	p.moreDue = true
+	for calls := 0; p.moreDue && calls < dueCalls; calls++ {
 		var err error
-		if more, err = p.lanes.Due(ctx, p.lease, second); err != nil {
+		if p.moreDue, err = p.lanes.Due(ctx, p.lease, second); err != nil {
 			return err
 		}
 	}
