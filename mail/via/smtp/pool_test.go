@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,8 +48,12 @@ func TestOptionsAreChecked(t *testing.T) {
 		}
 	}
 	r, err := New(Options{Name: "a", Address: "relay.test:25", Trusted: true})
-	if err != nil || r.Name() != "a" || r.Window() != TrustedWindow || r.Workers() != DefaultConnections || r.opt.Timeouts.End != 10*time.Minute {
+	if err != nil || r.Name() != "a" || r.Window() != TrustedWindow || r.Workers() != DefaultConnections || r.opt.Timeouts.End != 10*time.Minute || r.opt.Timeouts.Probe != TimeoutProbe {
 		t.Errorf("%v: %+v", err, r)
+	}
+	r, err = New(Options{Name: "a", Address: "relay.test:25", Timeouts: Timeouts{Command: time.Second}})
+	if err != nil || r.opt.Timeouts.Probe != time.Second {
+		t.Errorf("with a short time for commands: %v: %+v", err, r)
 	}
 }
 
@@ -137,6 +142,31 @@ func TestConnectionsThatEndedUnused(t *testing.T) {
 				t.Errorf("%s, %d connections", got, s.Accepted())
 			}
 		})
+	}
+}
+
+// A connection whose other side has vanished costs the time of a probe, not that of a
+// command: its window is marked, and goes by another.
+func TestConnectionThatVanished(t *testing.T) {
+	var connected atomic.Int64
+	address := answering(t, func(_ net.Conn, verb string) string {
+		switch verb {
+		case "NOOP":
+			return ""
+		case "CONNECT":
+			connected.Add(1)
+		}
+		return polite(verb)
+	})
+	clock := clocktest.At(time.Unix(1e9, 0))
+	r := newRelay(t, address, Options{Clock: clock, Idle: time.Hour, Timeouts: Timeouts{Probe: 50 * time.Millisecond}})
+	all := envelopes(3, 100)
+	if got := kinds(deliver(t, limit(t), r, all[:1])); got != "S" {
+		t.Fatal(got)
+	}
+	clock.Move(2 * probeAfter)
+	if got := kinds(deliver(t, limit(t), r, all[1:])); got != "SS" || connected.Load() != 2 {
+		t.Errorf("%s over %d connections", got, connected.Load())
 	}
 }
 

@@ -47,7 +47,7 @@ const (
 )
 
 // Timeouts are how long a reply, or the taking of a block of content, may take.
-// Zero values are the defaults, those of RFC 5321, 4.5.3.2.
+// Zero values are the defaults, those of RFC 5321, 4.5.3.2 but for Probe.
 type Timeouts struct {
 	Connect  time.Duration // until the connection is there, and TLS
 	Greeting time.Duration // until the server's first reply
@@ -56,6 +56,7 @@ type Timeouts struct {
 	Block    time.Duration // writing a block of content
 	End      time.Duration // the reply to the end of the content
 	Closing  time.Duration // what may still come after 421, or a failed write
+	Probe    time.Duration // NOOP on a connection that was unused; Command at most
 }
 
 // The defaults. A shorter TimeoutEnd makes duplicates (RFC 1047).
@@ -67,6 +68,11 @@ const (
 	TimeoutBlock    = 3 * time.Minute
 	TimeoutEnd      = 10 * time.Minute
 	TimeoutClosing  = 2 * time.Second
+
+	// TimeoutProbe is short: the minutes of RFC 5321, 4.5.3.2 are for the commands of a
+	// mail, and during a NOOP there is none. But a window that is marked waits for it,
+	// which another connection, or another route, would take at once.
+	TimeoutProbe = 10 * time.Second
 )
 
 func (t *Timeouts) complete() {
@@ -75,12 +81,13 @@ func (t *Timeouts) complete() {
 		def time.Duration
 	}{
 		{&t.Connect, TimeoutConnect}, {&t.Greeting, TimeoutGreeting}, {&t.Command, TimeoutCommand}, {&t.Data, TimeoutData},
-		{&t.Block, TimeoutBlock}, {&t.End, TimeoutEnd}, {&t.Closing, TimeoutClosing},
+		{&t.Block, TimeoutBlock}, {&t.End, TimeoutEnd}, {&t.Closing, TimeoutClosing}, {&t.Probe, TimeoutProbe},
 	} {
 		if *x.set <= 0 {
 			*x.set = x.def
 		}
 	}
+	t.Probe = min(t.Probe, t.Command)
 }
 
 // Options say which relay it is and how it is spoken to. Zero values are

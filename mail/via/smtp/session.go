@@ -427,7 +427,7 @@ func (s *session) fresh(ctx context.Context, now time.Time) bool {
 	}
 	stop := context.AfterFunc(ctx, func() { s.halt(ctx.Err(), 0) })
 	defer stop()
-	r, err := s.ask(s.relay.opt.Timeouts.Command, "NOOP")
+	r, err := s.ask(s.relay.opt.Timeouts.Probe, "NOOP")
 	return err == nil && r.positive()
 }
 
