@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"sluice"
@@ -177,15 +178,15 @@ func (w *waitingPage) has(k shortKey) bool {
 }
 
 // meet notes that a key was met. It reports whether it waits or is in doubt with an
-// attempt to come, and whether it was met before.
+// attempt to come, and whether it was met before. It may be called while another
+// goroutine does.
 func (w *waitingPage) meet(k shortKey) (waits, doubt, before bool) {
 	at, found := slices.BinarySearchFunc(w.keys, k, compareShort)
 	if !found {
 		return false, false, false
 	}
 	bit := uint64(1) << (at % 64)
-	before = w.met[at/64]&bit != 0
-	w.met[at/64] |= bit
+	before = atomic.OrUint64(&w.met[at/64], bit)&bit != 0
 	doubt = w.doubt[at/64]&bit != 0
 	return !doubt, doubt, before
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"sluice"
@@ -23,7 +24,9 @@ import (
 // Then it reads what is pending in Redis: first later, then lanes, then
 // sublanes. Sends move that way without an item in the log, so a look meets
 // those that move. What moves the other way, as a deferred send does, has its
-// outcome in the log. So a send is lost if two looks have not met it and its
+// outcome in the log. Mail that was not attempted has none, as while its journey
+// is paused. It would be missed each time that it moves behind the look. So the
+// recorder tells a look of it. A send is lost if two looks have not met it and its
 // row has stayed the same. The row is read before the second look, and after it
 // once the log is stored. It is in doubt then, as if a comparison had found it.
 //
@@ -107,7 +110,11 @@ func (s *Sender) look(ctx context.Context, p *part, l *looked) error {
 	}
 	var missing []mail.SendKey
 	if len(w.keys) > 0 {
-		if err := s.meetAll(ctx, p, &w); err != nil {
+		r := s.recorders[p.number]
+		r.look.Store(&w)
+		err := s.meetAll(ctx, p, &w)
+		r.look.Store(nil)
+		if err != nil {
 			return err
 		}
 		missing, _ = w.unmet(0, lookLost)
@@ -171,7 +178,7 @@ func slowly(ctx context.Context) (pause func(bytes int) error) {
 // unmet returns keys that were not met, from a place on, and where to go on.
 func (w *waitingPage) unmet(from, most int) (keys []mail.SendKey, next int) {
 	for ; from < len(w.keys) && len(keys) < most; from++ {
-		if w.met[from/64]&(1<<(from%64)) == 0 {
+		if atomic.LoadUint64(&w.met[from/64])&(1<<(from%64)) == 0 {
 			keys = append(keys, w.keys[from].key())
 		}
 	}

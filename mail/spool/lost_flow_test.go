@@ -1,12 +1,15 @@
 package spool_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"sluice"
+	"sluice/flow"
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/store"
@@ -105,6 +108,79 @@ func TestNothingIsTakenForLostThatMoves(t *testing.T) {
 		b.eventually("all partitions are looked through once more", func() bool { return o.sender.Stats.Looks() >= seen+testPartitions })
 	}
 	if n := o.sender.Stats.Lost(); n != 0 || o.totals() != want {
+		t.Errorf("%d were taken for lost, %s", n, o.totals())
+	}
+}
+
+// evasive are journeys whose mail is to be asked about again in a moment. They answer just
+// when a look for lost mail has passed what waits for a time, so that the mail moves to
+// behind it. They are the ledger as well, which knows when a look begins.
+type evasive struct {
+	spool.Record
+	passed chan struct{}
+	done   chan struct{} // nobody waits any more
+	evaded atomic.Int64  // how often mail moved so
+}
+
+func (e *evasive) LaneKeys(ctx context.Context, partition int, after mail.SendKey, limit int) ([]mail.LaneKey, error) {
+	keys, err := e.Record.LaneKeys(ctx, partition, after, limit)
+	if partition == 0 && err == nil {
+		time.AfterFunc(100*time.Millisecond, func() {
+			select {
+			case e.passed <- struct{}{}:
+				e.evaded.Add(1)
+			default: // it waits for its time, and is met there
+			}
+		})
+	}
+	return keys, err
+}
+
+func (e *evasive) MayLeave(ctx context.Context, _ int, sends []*mail.Send) ([]mail.Leave, error) {
+	select {
+	case <-e.passed:
+	case <-e.done:
+	case <-ctx.Done():
+	}
+	answers := make([]mail.Leave, len(sends))
+	for i := range answers {
+		answers[i].AgainMillis = time.Now().Add(500 * time.Millisecond).UnixMilli()
+	}
+	return answers, ctx.Err()
+}
+
+// TestNothingIsTakenForLostThatMovesUnsaid: mail that is not attempted moves from its lane to
+// what waits for a time, behind each look, and the log says nothing of it.
+func TestNothingIsTakenForLostThatMovesUnsaid(t *testing.T) {
+	t.Cleanup(spool.LookEvery(3 * time.Second)) // by when it is in its lane again
+	b := newBed(t)
+	o := b.open(&spooltest.OneRoute{Transport: newWire(nil)}, nil)
+	e := &evasive{Record: o.store, passed: make(chan struct{}), done: make(chan struct{})}
+	o.sender.Record, o.sender.Journeys = e, e
+	t.Cleanup(func() { close(e.done) })
+	now := time.Now().UnixMilli()
+	send := mail.Send{
+		Message: sluice.NewMessageID(now), Recipients: 1, Priority: mail.PriorityNormal, Class: mail.ClassTransactional, Form: mail.ContentMIME, From: "shop@example.com",
+		To: inOnePartition([]string{"moves.example"})[0], AcceptedMillis: now, DueMillis: now, ExpiresMillis: now + mail.DefaultExpiryMillis, Journey: "welcome", Step: "hello",
+		Content: "Subject: hello\r\n\r\nhello\r\n",
+	}
+	// A look pauses while it reads these, behind the seconds that the mail waits for.
+	var far []*flow.Packed
+	for range 16 {
+		other, p := send, &flow.Packed{Lane: "low-marketing", Second: now/1000 + 3600, Data: sluice.NewBatch(0)}
+		other.Message, other.Content = sluice.NewMessageID(now), strings.Repeat("x", mail.MaxInlineBytes)
+		for len(p.Data) < sluice.MaxBatchBytes {
+			p.Data, p.Size = mail.AppendSend(p.Data, &other), p.Size+1
+		}
+		far = append(far, p)
+	}
+	o.packAll(0, far)
+	o.run()
+	b.must(o.writer.Write(t.Context(), flow.Part{Partition: 0, Items: mail.AppendSend(nil, &send), Count: 1}))
+	b.eventually("it has moved behind three looks", func() bool { return e.evaded.Load() >= 3 })
+	seen := o.sender.Stats.Looks()
+	b.eventually("these looks are over", func() bool { return o.sender.Stats.Looks() >= seen+testPartitions })
+	if n := o.sender.Stats.Lost(); n != 0 || o.totals() != "waiting 1" {
 		t.Errorf("%d were taken for lost, %s", n, o.totals())
 	}
 }

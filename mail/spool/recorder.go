@@ -60,6 +60,8 @@ type recorder struct {
 	results chan finished
 
 	takenBack atomic.Int64 // sends on their way to results whose marks are taken back
+
+	look atomic.Pointer[waitingPage] // of the look through the partition; nil: none runs
 }
 
 func newRecorder(s *Sender, lanes *flow.Lanes) *recorder {
@@ -106,6 +108,7 @@ func (f *finished) bytes() int {
 // stays marked, which is what it is.
 func (r *recorder) record(work context.Context, batch []finished) {
 	s := r.sender
+	r.tellLook(batch) // and behind the call: a look may begin, or end, while it runs
 	packed, sends := r.compose(batch)
 	wait, late := recordAgainSoonest, false
 	all, before := len(sends), 0 // of the batch, and what a call took before all were told late
@@ -223,6 +226,7 @@ func lateOnes(batch []finished, nowMillis int64) (late []finished) {
 // recorded tells the rest of the program of a batch that is recorded.
 func (r *recorder) recorded(batch []finished) {
 	s, now := r.sender, r.sender.Clock.Now()
+	r.tellLook(batch)
 	var back []*item
 	for i := range batch {
 		f := &batch[i]
@@ -239,6 +243,20 @@ func (r *recorder) recorded(batch []finished) {
 	if len(back) > 0 {
 		putBack(back)
 		s.wake(true)
+	}
+}
+
+// tellLook tells a look for lost mail which sends of a batch wait and were not attempted:
+// they may have moved to where it has been, and the log does not say so (lost.go).
+func (r *recorder) tellLook(batch []finished) {
+	w := r.look.Load()
+	if w == nil {
+		return
+	}
+	for i := range batch {
+		if f := &batch[i]; f.notAttempted() && f.item.broken == nil {
+			w.meet(short(f.item.send.Key()))
+		}
 	}
 }
 
