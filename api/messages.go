@@ -27,7 +27,7 @@ const MaxRequestMessages = 1000
 type Canceller interface {
 	// Cancel stops what has not left yet of a message, and returns what became of
 	// its sends. An *sluice.Error with CodeNotFound: there is no such message; with
-	// CodeUnavailable: no more can be cancelled now.
+	// CodeUnavailable: no more can be cancelled now, or not all sends are known yet.
 	Cancel(ctx context.Context, message string) (mail.Cancelled, error)
 }
 

@@ -49,7 +49,7 @@ func (e *core) openSending(partitions []flow.Partition) error {
 	bodies := &spool.FreshBodies{Store: e.store}
 	s.intake = &spool.Intake{Writer: e.writer, Bodies: &spool.BodyWriter{Store: bodies}, Partitions: len(e.logs), Clock: e.clock, Check: s.check, Accepted: &e.stats.Accepted, Room: e.room(s.lanes), Names: e.names, Moved: e.moved}
 	s.queuer = &spool.Queuer{Lanes: s.lanes, Logs: e.logs, Suppress: e.suppressions, Clock: e.clock, Log: e.log}
-	s.canceller = &spool.Canceller{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
+	s.canceller = &spool.Canceller{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, StoredBy: ingest.StoreRole, Clock: e.clock}
 	s.decider = &spool.Decider{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
 	s.operator = &spool.Operator{Redis: e.redis, Kept: e.store, Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Partitions: len(e.logs), Clock: e.clock}
 	e.openFeedback(s, partitions)

@@ -224,6 +224,28 @@ func (l *Lanes) CompareAgain(ctx context.Context) error {
 // LogEnd returns the position of the last entry of the partition's log.
 func (l *Lanes) LogEnd(ctx context.Context) (sluice.Position, error) { return l.log.Last(ctx) }
 
+// LogEnds is LogEnd of all these lanes, asked for in one call.
+func LogEnds(ctx context.Context, lanes []*Lanes) ([]sluice.Position, error) {
+	if len(lanes) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	client := lanes[0].log.redis.client
+	ask := make(rueidis.Commands, len(lanes))
+	for i, l := range lanes {
+		ask[i] = client.B().Hget().Key(l.log.partition.sourcesKey()).Field(tailField).Build()
+	}
+	ends := make([]sluice.Position, len(lanes))
+	for i, answer := range client.DoMulti(ctx, ask...) {
+		var err error
+		if ends[i], err = lanes[i].log.lastOf(answer); err != nil {
+			return nil, err
+		}
+	}
+	return ends, nil
+}
+
 // noteSource is the source of what Note writes.
 const noteSource = "lanes"
 

@@ -3,6 +3,7 @@ package spool
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -18,6 +19,10 @@ const (
 	// looks.
 	cancelWithin = 3 * time.Second
 	cancelLook   = 30 * time.Millisecond
+
+	// writtenWithin is within what time of its acceptance a message is in the logs, or its
+	// caller has an error; and how far clocks are apart, beside that.
+	writtenWithin = 1 * time.Minute
 )
 
 // Ledger is where sends are looked up. mail.SendStore is one.
@@ -25,17 +30,26 @@ type Ledger interface {
 	MessageSends(ctx context.Context, message string) ([]mail.SendRow, error)
 }
 
+// StoredLedger is a Ledger that knows how far it has stored the logs. The stores of
+// sqlstore are ones.
+type StoredLedger interface {
+	Ledger
+	Cursors(ctx context.Context, follower string, partitions []int) (map[int]sluice.Position, error)
+}
+
 // Canceller cancels messages.
 type Canceller struct {
-	Writer *flow.Writer
-	Lanes  []*flow.Lanes // by partition
-	Ledger Ledger
-	Clock  sluice.Clock
+	Writer   *flow.Writer
+	Lanes    []*flow.Lanes // by partition
+	Ledger   StoredLedger
+	StoredBy string // the follower whose cursor says what of the log is in the ledger
+	Clock    sluice.Clock
 }
 
 // Cancel stops what has not left yet of a message, and returns what became of its
 // sends. An *sluice.Error with CodeNotFound: there is no such message; with
-// CodeUnavailable: too many are cancelled already, and nothing was done.
+// CodeUnavailable: too many are cancelled already, or not all of its recipients are
+// stored in time. What was stored of these is cancelled, and a repeat cancels the rest.
 func (c *Canceller) Cancel(ctx context.Context, message string) (mail.Cancelled, error) {
 	rows, err := c.Ledger.MessageSends(ctx, message)
 	if err != nil {
@@ -44,10 +58,81 @@ func (c *Canceller) Cancel(ctx context.Context, message string) (mail.Cancelled,
 	if len(rows) == 0 {
 		return mail.Cancelled{}, &sluice.Error{Code: sluice.CodeNotFound, Index: -1, Message: "there is no message " + message + "; one that was just accepted may take a moment"}
 	}
-	if err := c.write(ctx, rows, len(rows)); err != nil {
+	u := &unstored{c: c, ends: make(map[int]sluice.Position)}
+	if err := u.begin(ctx, rows); err != nil {
 		return mail.Cancelled{}, err
 	}
-	return c.await(ctx, message)
+	written := make(map[int]bool) // by number: its cancel is written
+	cancel := func(rows []mail.SendRow) error {
+		fresh := slices.DeleteFunc(rows, func(r mail.SendRow) bool { return written[r.Number] })
+		for i := range fresh {
+			written[fresh[i].Number] = true
+		}
+		return c.write(ctx, fresh, sluice.MaxRecipients) // it may have others, so its body is counted down
+	}
+	if err := cancel(rows); err != nil {
+		return mail.Cancelled{}, err
+	}
+	var what mail.Cancelled
+	err = awaitLedger(ctx, func(ctx context.Context) (bool, error) {
+		if err := u.look(ctx); err != nil { // before the rows: then these have all
+			return false, err
+		}
+		rows, err := c.Ledger.MessageSends(ctx, message)
+		if err != nil {
+			return false, err
+		}
+		what = became(rows)
+		return what.Open == 0 && len(u.ends) == 0, cancel(rows)
+	})
+	if err == nil && len(u.ends) > 0 {
+		err = sluice.Refuse(sluice.CodeUnavailable, "not all recipients of message %s may be stored yet (%d partitions are behind); the %d that are known are cancelled as far as they can be, and others may be mailed. Send it again",
+			message, len(u.ends), len(written))
+	}
+	return what, err
+}
+
+// unstored is of which partitions the ledger may lack sends of a message: those that it
+// has not stored up to where the log ended when the cancel came. A message is written to
+// the logs of its recipients at once, but each writer of the store stores its share of
+// the partitions by itself. A cancel of the rows that are there would let the rest leave,
+// and nobody would say so.
+type unstored struct {
+	c        *Canceller
+	accepted int64                   // when the message was, in ms
+	ends     map[int]sluice.Position // by partition, up to where it is to be stored
+}
+
+// begin looks where logs end. What is old is stored, mostly, and nothing is waited for.
+func (u *unstored) begin(ctx context.Context, rows []mail.SendRow) error {
+	for i := range rows {
+		u.accepted = max(u.accepted, rows[i].AcceptedMillis)
+	}
+	ends, err := flow.LogEnds(ctx, u.c.Lanes)
+	if err != nil {
+		return err
+	}
+	for i, l := range u.c.Lanes {
+		u.ends[l.Partition()] = ends[i]
+	}
+	return u.look(ctx)
+}
+
+// look leaves out the partitions that are stored far enough by now.
+func (u *unstored) look(ctx context.Context) error {
+	if len(u.ends) == 0 {
+		return nil
+	}
+	cursors, err := u.c.Ledger.Cursors(ctx, u.c.StoredBy, slices.Collect(maps.Keys(u.ends)))
+	if err != nil {
+		return err
+	}
+	written := u.accepted + writtenWithin.Milliseconds()
+	maps.DeleteFunc(u.ends, func(partition int, end sluice.Position) bool {
+		at := cursors[partition]
+		return !at.Before(end) || at.Major > uint64(written)
+	})
+	return nil
 }
 
 // CancelSends stops sends that wait, of whichever messages, and gives up those in
@@ -196,18 +281,6 @@ func cancelOf(r *mail.SendRow, recipients int, nowMillis int64) *mail.Outcome {
 		}
 	}
 	return o
-}
-
-// await looks at the ledger until nothing of the message waits, or time is up.
-func (c *Canceller) await(ctx context.Context, message string) (what mail.Cancelled, err error) {
-	err = awaitLedger(ctx, func(ctx context.Context) (bool, error) {
-		rows, err := c.Ledger.MessageSends(ctx, message)
-		if err == nil {
-			what = became(rows)
-		}
-		return what.Open == 0, err
-	})
-	return what, err
 }
 
 // awaitLedger looks at the ledger until there is nothing to wait for, or time is up.

@@ -1,10 +1,13 @@
 package spool_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/ingest"
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/test/clocktest"
@@ -19,7 +23,7 @@ import (
 )
 
 func (o *office) canceller() *spool.Canceller {
-	return &spool.Canceller{Writer: o.writer, Lanes: o.lanes, Ledger: o.store, Clock: sluice.SystemClock{}}
+	return &spool.Canceller{Writer: o.writer, Lanes: o.lanes, Ledger: o.store, StoredBy: ingest.StoreRole, Clock: sluice.SystemClock{}}
 }
 
 // TestCancelling: what waits is not attempted, what is done with stays as it is.
@@ -48,6 +52,76 @@ func TestCancelling(t *testing.T) {
 	}
 	if _, err := c.Cancel(t.Context(), strings.Repeat("0", sluice.MessageIDBytes)); err == nil {
 		t.Error("a message that there is not was cancelled")
+	}
+}
+
+// lagging is a ledger that has nothing of a partition but what its cursor had before: the
+// writer that stores it is behind.
+type lagging struct {
+	spool.StoredLedger
+	partition int
+	behind    atomic.Bool
+}
+
+func (l *lagging) MessageSends(ctx context.Context, message string) ([]mail.SendRow, error) {
+	rows, err := l.StoredLedger.MessageSends(ctx, message)
+	if l.behind.Load() {
+		rows = slices.DeleteFunc(rows, func(r mail.SendRow) bool { return r.Partition == l.partition })
+	}
+	return rows, err
+}
+
+func (l *lagging) Cursors(ctx context.Context, follower string, partitions []int) (map[int]sluice.Position, error) {
+	behind := l.behind.Load()
+	cursors, err := l.StoredLedger.Cursors(ctx, follower, partitions)
+	if _, asked := cursors[l.partition]; asked && behind {
+		cursors[l.partition] = sluice.Position{}
+	}
+	return cursors, err
+}
+
+// TestCancellingWhatIsNotAllStored: a message is cancelled of whose recipients the ledger has
+// one, and lacks the other: another writer stores that partition. The answer waits for it, or
+// says that it is not known. In the end nothing of the message leaves.
+func TestCancellingWhatIsNotAllStored(t *testing.T) {
+	t.Run("stored in time", func(t *testing.T) { testCancellingUnstored(t, true) })
+	t.Run("stored too late", func(t *testing.T) { testCancellingUnstored(t, false) })
+}
+
+func testCancellingUnstored(t *testing.T, inTime bool) {
+	b := newBed(t)
+	w := newWire(nil)
+	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
+	o := b.startRoutes(v, nil)
+	d := draft(inOnePartition([]string{"example.com"})[0], mail.PriorityNormal, mail.ClassMarketing)
+	for i := 0; len(d.To) < 2; i++ {
+		if to := fmt.Sprintf("other%d@example.com", i); mail.SendPartition(to, testPartitions) != 0 {
+			d.To = append(d.To, to)
+		}
+	}
+	id := o.submit(d)[0]
+	b.eventually("both are stored", func() bool { return o.totals() == "waiting 2" })
+	c := o.canceller()
+	l := &lagging{StoredLedger: o.store, partition: mail.SendPartition(d.To[1], testPartitions)}
+	c.Ledger = l
+	l.behind.Store(true)
+	if inTime {
+		time.AfterFunc(500*time.Millisecond, func() { l.behind.Store(false) })
+	}
+	what, err := c.Cancel(t.Context(), id)
+	if e, ok := errors.AsType[*sluice.Error](err); !inTime && (!ok || e.Code != sluice.CodeUnavailable) {
+		t.Errorf("one is not stored: %+v, %v", what, err)
+	}
+	if l.behind.Store(false); !inTime {
+		what, err = c.Cancel(t.Context(), id)
+	}
+	if want := (mail.Cancelled{Cancelled: 2}); err != nil || what != want {
+		t.Errorf("%+v, %v; want %+v", what, err, want)
+	}
+	v.open.Store(true)
+	b.eventually("both are met in their lanes", func() bool { return o.waiting() == 0 })
+	if came := w.came(); len(came) != 0 || o.totals() != "cancelled 2" {
+		t.Errorf("attempted: %v, the ledger has %s", came, o.totals())
 	}
 }
 
