@@ -52,6 +52,7 @@ const (
 type buffer struct {
 	bytes  []byte
 	budget *connlimit.Budget
+	most   int // bytes that the body may have
 	whole  int // bytes of the whole body, if its sender has said so: it grows no further
 }
 
@@ -60,14 +61,15 @@ var buffers = sync.Pool{New: func() any { return &buffer{bytes: make([]byte, 0, 
 // errBusy: the memory for bodies is in use.
 var errBusy = refusal(sluice.CodeUnavailable, "too much is being taken in at the moment; nothing of this request was, send it again")
 
-// newBuffer returns an empty buffer; the caller releases it.
-func newBuffer(b *connlimit.Budget) (*buffer, error) {
+// newBuffer returns an empty buffer for a body of at most so many bytes; the caller
+// releases it.
+func newBuffer(b *connlimit.Budget, most int) (*buffer, error) {
 	buf := buffers.Get().(*buffer)
 	if !b.Take(cap(buf.bytes)) {
 		buffers.Put(buf)
 		return nil, errBusy
 	}
-	buf.budget, buf.whole = b, 0
+	buf.budget, buf.most, buf.whole = b, most, 0
 	return buf, nil
 }
 
@@ -91,10 +93,11 @@ func (b *buffer) text() string {
 	return unsafe.String(unsafe.SliceData(b.bytes), len(b.bytes))
 }
 
-// fill reads to the end, asking `allow` about the size after each step.
+// fill reads to the end, asking `allow` about the size after each step; nil: any size up
+// to the buffer's bound is allowed. It reads one byte beyond that bound at most.
 func (b *buffer) fill(r io.Reader, allow func(size int) error) error {
 	for {
-		if len(b.bytes) >= maxEventsBytes {
+		if len(b.bytes) >= b.most {
 			return b.ends(r)
 		}
 		if len(b.bytes) == cap(b.bytes) {
@@ -102,10 +105,12 @@ func (b *buffer) fill(r io.Reader, allow func(size int) error) error {
 				return err
 			}
 		}
-		n, err := r.Read(b.bytes[len(b.bytes):cap(b.bytes)])
+		n, err := r.Read(b.bytes[len(b.bytes):min(cap(b.bytes), b.most)])
 		b.bytes = b.bytes[:len(b.bytes)+n]
-		if refused := allow(len(b.bytes)); refused != nil {
-			return refused
+		if allow != nil {
+			if refused := allow(len(b.bytes)); refused != nil {
+				return refused
+			}
 		}
 		if err == io.EOF {
 			return nil
@@ -123,7 +128,7 @@ func (b *buffer) ends(r io.Reader) error {
 		var more [1]byte
 		n, err := r.Read(more[:])
 		if n > 0 {
-			return errBodyTooLarge()
+			return errBeyond(b.most)
 		}
 		if err == io.EOF {
 			return nil
@@ -137,7 +142,7 @@ func (b *buffer) ends(r io.Reader) error {
 // grow doubles the memory, or makes it as large as the body. While it copies it has the
 // old memory as well, which is counted no more: a body may need all that is left.
 func (b *buffer) grow() error {
-	size, most := 2*cap(b.bytes), maxEventsBytes
+	size, most := 2*cap(b.bytes), b.most
 	if b.whole > cap(b.bytes) {
 		most = b.whole
 	}
@@ -159,25 +164,27 @@ func errLargerThan(maxBytes int) error {
 	return refusal(sluice.CodeTooLarge, "the body is larger than %d bytes", maxBytes)
 }
 
-func allowBody(size int) error {
-	if size > maxEventsBytes {
+// errBeyond is the refusal of a body that is larger than the bound of its call.
+func errBeyond(most int) error {
+	if most == maxEventsBytes {
 		return errBodyTooLarge()
 	}
-	return nil
+	return errLargerThan(most)
 }
 
-// readBody reads a body as it comes. How long it may take is the server's
-// ReadTimeout; the caller releases the buffer, also after an error.
-func readBody(r *http.Request, b *connlimit.Budget) (*buffer, error) {
-	if r.ContentLength > maxEventsBytes {
-		return nil, errBodyTooLarge()
+// readBody reads a body of at most so many bytes, as it comes. A longer one is refused
+// before its rest takes memory. How long it may take is the server's ReadTimeout; the
+// caller releases the buffer, also after an error.
+func readBody(r *http.Request, b *connlimit.Budget, most int) (*buffer, error) {
+	if r.ContentLength > int64(most) {
+		return nil, errBeyond(most)
 	}
-	buf, err := newBuffer(b)
+	buf, err := newBuffer(b, most)
 	if err != nil {
 		return nil, err
 	}
 	buf.whole = int(max(0, r.ContentLength))
-	err = buf.fill(r.Body, allowBody)
+	err = buf.fill(r.Body, nil)
 	if err == nil {
 		return buf, nil
 	}
@@ -238,7 +245,8 @@ func newUnpacker(b *connlimit.Budget) *unpacker {
 func parallelUnpacks() int { return min(max(1, runtime.GOMAXPROCS(0)/2), maxParallelUnpacks) }
 
 // unpack undoes a Content-Encoding. It takes over packed, and returns it if
-// there is nothing to do; the caller releases what is returned.
+// there is nothing to do; the caller releases what is returned. What is unpacked may be
+// as long as packed might.
 func (u *unpacker) unpack(ctx context.Context, packed *buffer, encoding string) (*buffer, error) {
 	var open func(io.Reader) (io.Reader, func(), error)
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
@@ -264,7 +272,7 @@ func (u *unpacker) unpack(ctx context.Context, packed *buffer, encoding string) 
 		return nil, refusal(sluice.CodeInvalid, "the body cannot be unpacked: %v", err)
 	}
 	defer done()
-	buf, err := newBuffer(u.budget)
+	buf, err := newBuffer(u.budget, packed.most)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +280,7 @@ func (u *unpacker) unpack(ctx context.Context, packed *buffer, encoding string) 
 		if size > freeUnpackBytes && size > maxRatio*len(packed.bytes) {
 			return refusal(sluice.CodeTooLarge, "the body unpacks to more than %d times its size", maxRatio)
 		}
-		return allowBody(size)
+		return nil
 	})
 	if err == nil {
 		return buf, nil

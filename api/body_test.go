@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"syscall"
@@ -120,7 +121,7 @@ func read(t testing.TB, packed []byte, encoding string) ([]byte, error) {
 		t.Fatal(err)
 	}
 	r.ContentLength = -1
-	body, err := readBody(r, b)
+	body, err := readBody(r, b, maxEventsBytes)
 	if err != nil {
 		body.release()
 		return nil, err
@@ -229,13 +230,58 @@ func TestBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	buf, err := readBody(r, b)
+	buf, err := readBody(r, b, maxEventsBytes)
 	if !errors.Is(err, errBusy) {
 		t.Fatalf("got %v, want busy", err)
 	}
 	buf.release()
 	if left := b.Left(); left != 1<<20 {
 		t.Errorf("%d bytes left", left)
+	}
+}
+
+// endless is a body without an end, which counts what is read of it.
+type endless struct{ read int }
+
+func (z *endless) Read(b []byte) (int, error) {
+	clear(b)
+	z.read += len(b)
+	return len(b), nil
+}
+
+// A body is read up to the bound of its call, and unpacked up to it: what is longer takes no
+// memory before it is refused.
+func TestABodyIsBoundedByItsCall(t *testing.T) {
+	const most = 4 << 10
+	s := New("", &program{}, slog.New(slog.DiscardHandler), Options{})
+	long := &endless{}
+	for name, r := range map[string]*http.Request{
+		"endless":     {Body: io.NopCloser(long), ContentLength: -1},
+		"as it says":  {Body: io.NopCloser(long), ContentLength: most + 1},
+		"once packed": {Body: io.NopCloser(bytes.NewReader(packGzip(t, make([]byte, most+1)))), ContentLength: -1, Header: http.Header{"Content-Encoding": {"gzip"}}},
+	} {
+		r.URL = &url.URL{}
+		_, err := s.holdJSON(r, most)
+		if e, ok := errors.AsType[*sluice.Error](err); !ok || e.Code != sluice.CodeTooLarge || !strings.Contains(e.Message, fmt.Sprint(most)) {
+			t.Errorf("%s: %v, want that it is larger than %d bytes", name, err, most)
+		}
+	}
+	if long.read > most+1 {
+		t.Errorf("%d bytes are read, where %d are possible", long.read, most)
+	}
+	if left := s.intake.budget.Left(); left != maxHeldBytes {
+		t.Errorf("%d bytes stay taken", maxHeldBytes-left)
+	}
+	for name, r := range map[string]*http.Request{
+		"plain":  {Body: io.NopCloser(bytes.NewReader(make([]byte, most))), ContentLength: most},
+		"packed": {Body: io.NopCloser(bytes.NewReader(packGzip(t, make([]byte, most)))), ContentLength: -1, Header: http.Header{"Content-Encoding": {"gzip"}}},
+	} {
+		r.URL = &url.URL{}
+		h, err := s.holdJSON(r, most)
+		if err != nil || len(h.text()) != most {
+			t.Fatalf("%s, as long as it may be: %d bytes, %v", name, len(h.text()), err)
+		}
+		h.release()
 	}
 }
 

@@ -187,7 +187,7 @@ func (c *brazeCall) answer() (done braze.Reply, err error) {
 		}
 	}
 	if c.e.Method == http.MethodPost && c.body == nil {
-		if c.body, err = readBody(c.r, s.intake.budget); err != nil {
+		if c.body, err = readBody(c.r, s.intake.budget, maxEventsBytes); err != nil {
 			return done, err
 		}
 	}
@@ -232,7 +232,7 @@ func (c *brazeCall) identify() (key.Identity, error) {
 		if c.key == "" && c.e.Method == http.MethodPost {
 			var err error
 			c.s.stranger(c.w, c.r)
-			if c.body, err = readBody(c.r, c.s.dialect.strangers); err != nil {
+			if c.body, err = readBody(c.r, c.s.dialect.strangers, maxEventsBytes); err != nil {
 				return key.Identity{}, err
 			}
 			c.key = braze.KeyIn(c.body.text())

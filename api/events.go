@@ -162,7 +162,7 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request, p key.Permission
 	if err != nil {
 		return none, err
 	}
-	ctx, body, err := s.hold(r, s.intake.slots)
+	ctx, body, err := s.hold(r, s.intake.slots, maxEventsBytes)
 	if err != nil {
 		return none, err
 	}

@@ -103,12 +103,12 @@ func (h held) release() {
 	}
 }
 
-// hold reads a request's body, waits for a slot unless slots is nil, and unpacks the
-// body. It reads before it waits, so that slow clients keep nobody out. After an
-// error nothing is held; else the caller releases it. ctx ends acceptTimeout after the
-// body has come, or with the request if it needs no slot.
-func (s *Server) hold(r *http.Request, slots chan struct{}) (ctx context.Context, h held, err error) {
-	body, err := readBody(r, s.intake.budget)
+// hold reads a request's body of at most so many bytes, waits for a slot unless slots is
+// nil, and unpacks the body. It reads before it waits, so that slow clients keep nobody
+// out. After an error nothing is held; else the caller releases it. ctx ends
+// acceptTimeout after the body has come, or with the request if it needs no slot.
+func (s *Server) hold(r *http.Request, slots chan struct{}, most int) (ctx context.Context, h held, err error) {
+	body, err := readBody(r, s.intake.budget, most)
 	if err != nil {
 		body.release()
 		return nil, held{}, err
@@ -143,16 +143,20 @@ func (s *Server) unpacked(ctx context.Context, r *http.Request, body *buffer, sl
 
 // holdJSON is hold of a JSON body of at most maxBytes, of a request without a query.
 func (s *Server) holdJSON(r *http.Request, maxBytes int) (held, error) {
-	if _, err := readQuery(r, nil); err != nil {
+	if err := wantJSON(r); err != nil {
 		return held{}, err
 	}
-	if f, err := formOf(r.Header.Get("Content-Type")); err != nil || f != formJSON {
-		return held{}, &statusError{http.StatusUnsupportedMediaType, refusal(sluice.CodeInvalid, "Content-Type is not understood; send application/json")}
-	}
-	_, h, err := s.hold(r, nil)
-	if err == nil && len(h.body.bytes) > maxBytes {
-		h.release()
-		return held{}, errLargerThan(maxBytes)
-	}
+	_, h, err := s.hold(r, nil, maxBytes)
 	return h, err
+}
+
+// wantJSON refuses a request that has a query, or a body that is not JSON.
+func wantJSON(r *http.Request) error {
+	if _, err := readQuery(r, nil); err != nil {
+		return err
+	}
+	if f, err := formOf(r.Header.Get("Content-Type")); err != nil || f != formJSON {
+		return &statusError{http.StatusUnsupportedMediaType, refusal(sluice.CodeInvalid, "Content-Type is not understood; send application/json")}
+	}
+	return nil
 }

@@ -137,7 +137,7 @@ func (s *Server) takeHook(w http.ResponseWriter, r *http.Request, source *hook.S
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, int64(source.MaxBodyBytes()))
 	s.stranger(w, r)
-	body, err := readBody(r, s.hooks.parts[source.Name])
+	body, err := readBody(r, s.hooks.parts[source.Name], maxEventsBytes)
 	defer func() { body.release() }()
 	if err != nil {
 		return all, err

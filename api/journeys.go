@@ -128,12 +128,10 @@ func (q *request) written() (w desk.Written, done func(), err error) {
 			return w, nil, &statusError{http.StatusUnsupportedMediaType, refusal(sluice.CodeInvalid, "Content-Type is not understood; send application/json or application/yaml")}
 		}
 	}
-	if _, q.held, err = q.s.hold(q.Request, nil); err != nil {
+	if _, q.held, err = q.s.hold(q.Request, nil, maxJourneyBody); err != nil {
 		return w, nil, err
 	}
-	if w.Text = strings.Clone(q.held.text()); len(w.Text) > maxJourneyBody {
-		return w, nil, refusal(sluice.CodeTooLarge, "the body is larger than %d bytes", maxJourneyBody)
-	}
+	w.Text = strings.Clone(q.held.text())
 	done, err = q.readsJourney()
 	return w, done, err
 }

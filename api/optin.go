@@ -158,7 +158,7 @@ func allowOrigin(h http.Header, r *http.Request, form *consent.Form) error {
 // readRequest reads what is asked for; not honest: only a machine fills in a
 // field that people do not see.
 func readRequest(w http.ResponseWriter, r *http.Request, request *consent.Request) (honest bool, err error) {
-	body, err := readSmall(w, r)
+	body, err := readSmall(w, r, maxOptInBytes)
 	if err != nil {
 		return false, err
 	}
@@ -202,15 +202,16 @@ func readRequest(w http.ResponseWriter, r *http.Request, request *consent.Reques
 	return honest || request.Trusted, nil
 }
 
-// readSmall reads a body of double opt-in. With an error it returns what has come of it.
-func readSmall(w http.ResponseWriter, r *http.Request) (string, error) {
+// readSmall reads a body of at most so many bytes that anybody may send, and that is not
+// packed. With an error it returns what has come of it.
+func readSmall(w http.ResponseWriter, r *http.Request, most int) (string, error) {
 	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return "", &statusError{http.StatusUnsupportedMediaType, refusal(sluice.CodeInvalid, "Content-Encoding is not understood here; send none")}
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxOptInBytes))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(most)))
 	connlimit.Busy(r)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return string(body), refusal(sluice.CodeTooLarge, "the body is larger than %d bytes", maxOptInBytes)
+		return string(body), errLargerThan(most)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return string(body), &statusError{http.StatusRequestTimeout, refusal(sluice.CodeInvalid, "the body did not arrive in time; nothing of it was taken in")}

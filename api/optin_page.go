@@ -78,7 +78,7 @@ func (s *Server) openLink(w http.ResponseWriter, r *http.Request) (*consent.Open
 			return nil, "", &statusError{http.StatusUnsupportedMediaType, refusal(sluice.CodeInvalid, "Content-Type is not understood; send %s", typeForm)}
 		}
 		var err error
-		if query, err = readSmall(w, r); err != nil {
+		if query, err = readSmall(w, r, maxOptInBytes); err != nil {
 			return nil, "", err
 		}
 	}

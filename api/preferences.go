@@ -246,7 +246,7 @@ func (p *preferences) show(w http.ResponseWriter, status int, view *preferencesV
 // body is no reason to go on mailing (RFC 8058, 3.2). But one that begins as choices do,
 // and whose end is missing, is none: it is an error.
 func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
-	body, err := readSmall(w, r)
+	body, err := readSmall(w, r, maxOptInBytes)
 	if kind, _, badType := mime.ParseMediaType(r.Header.Get("Content-Type")); badType != nil || kind != typeForm {
 		return nil, nil
 	}

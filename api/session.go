@@ -236,7 +236,7 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request) {
 
 // signsIn answers POST and PUT /v1/session, and /v1/setup: what begins a session.
 func (s *Server) signsIn(w http.ResponseWriter, r *http.Request, fields []field, begin func(context.Context, Accounts, netip.Addr) (string, store.Account, error)) {
-	err := s.readSignIn(r, fields)
+	err := s.readSignIn(w, r, fields)
 	cookie, plain := cookieOf(r)
 	if err == nil {
 		err = plain
@@ -278,14 +278,18 @@ func (s *Server) endReplaced(w http.ResponseWriter, r *http.Request, accounts Ac
 	}
 }
 
-// readSignIn reads a body of texts, all of which must be there.
-func (s *Server) readSignIn(r *http.Request, fields []field) error {
-	h, err := s.holdJSON(r, maxSignInBytes)
+// readSignIn reads a body of texts, all of which must be there. Anybody may send one, so it
+// takes none of the memory that the bodies of keys share, and no place at the unpacker.
+func (s *Server) readSignIn(w http.ResponseWriter, r *http.Request, fields []field) error {
+	if err := wantJSON(r); err != nil {
+		return err
+	}
+	s.stranger(w, r)
+	body, err := readSmall(w, r, maxSignInBytes)
 	if err != nil {
 		return err
 	}
-	defer h.release()
-	given, err := decode(h.text(), fields...)
+	given, err := decode(body, fields...)
 	for _, f := range fields {
 		if _, ok := given[f.name]; !ok && err == nil {
 			err = refusal(sluice.CodeInvalid, "%s is missing", f.name)

@@ -16,7 +16,7 @@ func TestAuditKeepsNoMemoryOfBodies(t *testing.T) {
 		{"an address at the end", `{"entries":["` + strings.Repeat("x", maxAuditDetail-20) + `","ann@example.com"]}`, `{"entries":["` + strings.Repeat("x", maxAuditDetail-38) + `…","…"]}`},
 		{"a long one", strings.Repeat("x", maxAuditDetail+9), strings.Repeat("x", maxAuditDetail)},
 	} {
-		b, err := newBuffer(connlimit.NewBudget(1 << 20))
+		b, err := newBuffer(connlimit.NewBudget(1<<20), maxEventsBytes)
 		if err != nil {
 			t.Fatal(err)
 		}

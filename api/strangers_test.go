@@ -1,12 +1,14 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -85,6 +87,53 @@ func TestStrangersAtAHook(t *testing.T) {
 		}
 		if _ = res.Body.Close(); res.StatusCode != want {
 			t.Errorf("where strangers have all of a: %s answers %d, want %d", name, res.StatusCode, want)
+		}
+	}
+}
+
+// Strangers who post long bodies to the calls that begin a session, and stall, take none of
+// the memory for the bodies of keys, and no place at the unpacker.
+func TestStrangersAtTheSignIn(t *testing.T) {
+	const root = "0123456789abcdef0123456789abcdef"
+	s := New("127.0.0.1:0", &program{intake: intakeOf(t), keys: openKeys(t)}, slog.New(slog.DiscardHandler), Options{RootKey: root})
+	s.strangerWithin, s.http.ReadTimeout = time.Second, 10*time.Second
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, s)
+	url := "http://" + s.Address()
+	begins := [][2]string{{http.MethodPost, sessionPath}, {http.MethodPut, sessionPath}, {http.MethodPost, setupPath}}
+	for _, b := range begins {
+		got := callBraze(t, url+b[1], b[0], "", string(packGzip(t, []byte(`{"name":"a","password":"b"}`))), "Content-Type", "application/json", "Content-Encoding", "gzip")
+		if got.status != http.StatusUnsupportedMediaType {
+			t.Errorf("%s %s, packed: %d %s, want 415", b[0], b[1], got.status, got.body)
+		}
+	}
+	const said = 9 << 20
+	half := strings.Repeat(" ", said/2) // for which a body of a key has 8 MiB
+	var all []net.Conn
+	for i := range maxHeldBytes/(8<<20) + 4 {
+		c, err := net.Dial("tcp", s.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		all = append(all, c)
+		fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", begins[i%3][0], begins[i%3][1], said, half)
+	}
+	if got := callBraze(t, url+eventsPath, http.MethodPost, "Bearer "+root, fmt.Sprintf(`{"event":"n","user_id":"u","time":%d}`, time.Now().Unix())); got.status != http.StatusAccepted {
+		t.Errorf("an event meanwhile: %d %s, want 202", got.status, got.body)
+	}
+	if left := s.intake.budget.Left(); left != maxHeldBytes {
+		t.Errorf("strangers have %d bytes of the memory for the bodies of keys", maxHeldBytes-left)
+	}
+	for _, c := range all {
+		if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(c)
+		if reset := errors.Is(err, syscall.ECONNRESET); err != nil && !reset || !strings.HasPrefix(string(answer), "HTTP/1.1 413 ") {
+			t.Errorf("who sends more than a sign-in has: %.100q %v, want 413", answer, err)
 		}
 	}
 }

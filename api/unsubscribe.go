@@ -35,7 +35,7 @@ func (s *Server) unsubscribe(w http.ResponseWriter, r *http.Request) {
 		err = errNotRunning
 	}
 	if err == nil && r.Method == http.MethodPost {
-		_, _ = readSmall(w, r) // what it says, or lacks, is no reason to go on mailing
+		_, _ = readSmall(w, r, maxOptInBytes) // what it says, or lacks, is no reason to go on mailing
 		_, err = s.record(w, func(ctx context.Context, to consent.Writer) (consent.Link, error) {
 			return consent.Link{}, service.Unsubscribe(ctx, to, u)
 		})
