@@ -360,7 +360,7 @@ type written struct {
 }
 
 // readTemplate reads the body of a template, and compiles it, so that only what can be
-// rendered is kept.
+// rendered and sent is kept.
 func (q *request) readTemplate() (w written, err error) {
 	class := mail.ClassTransactional.String()
 	v := &w.version
@@ -382,7 +382,10 @@ func (q *request) readTemplate() (w written, err error) {
 		}
 	}
 	v.CreatedMillis = q.s.clock.Now().UnixMilli()
-	if _, err := template.Compile(v); err != nil {
+	if _, err = template.Compile(v); err == nil {
+		err = template.CheckSendable(v)
+	}
+	if err != nil {
 		return w, templateRefusal(err)
 	}
 	return w, nil

@@ -5,7 +5,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"sluice/lib/mime"
+	"sluice/mail"
+	"sluice/mail/spool"
 	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/user"
@@ -157,6 +161,49 @@ func TestTemplatesRefused(t *testing.T) {
 	x.ask(t, "DELETE", "/b", "", 404, nil)
 	if v, err := x.store.Template(t.Context(), "a"); err != nil || v.Latest != 1 {
 		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// What is taken as a template becomes a mail: nothing is stored that previews well, and of
+// which each mail fails.
+func TestTemplatesBecomeMails(t *testing.T) {
+	x := startTemplates(t)
+	header := func(name, value string) string {
+		return fmt.Sprintf(`"headers":[{"name":%q,"value":%q}]`, name, value)
+	}
+	long := strings.Repeat("x", mime.MaxValueBytes+1)
+	x.ask(t, "POST", "", `{"id":"kept","subject":"s","text":"t"}`, http.StatusCreated, nil)
+	for i, tt := range []struct {
+		part  string
+		taken bool
+	}{
+		{`"from":"Example Shop"`, false}, {`"from":"a@example.com, b@example.com"`, false}, {`"from":"shop@"`, false}, {`"from":"Ann, Shop <shop@example.com>"`, false},
+		{`"from":"Example Shop <shop@example.com>"`, true}, {`"from":"{{ shop | default: 'Shop' }} <shop@example.com>"`, true}, {`"from":" "`, true}, {`"from":"Shop\n<shop@example.com>"`, true},
+		{header("Reply-To", "help@example.com, sales@example.com"), false}, {header("reply-to", "help"), false},
+		{header("Reply-To", "Help <help@example.com>"), true}, {header("Reply-To", ""), true}, {header("Reply-To", "{{ help | default: 'help@example.com' }}"), true},
+		{header("X.Campaign", "a"), false}, {header("X.Campaign", ""), false}, {header("X.Campaign", "{{ campaign }}"), false}, {header("X/Y", "a"), false}, {header("X~", "a"), false},
+		{header("Delivered-To", "a"), false}, {header("Received-SPF", "pass"), false}, {header("Authentication-Results", "a"), false},
+		{header("ARC-Seal", "a"), false}, {header("arc-anything", "a"), false}, {header("DomainKey-Signature", "a"), false}, {header("X-Long", long), false},
+		{header("X-Campaign", "a"), true}, {header("x_campaign-7", "ä\nb\tc"), true}, {header("Precedence", " "), true}, {header("List-Id", "<news.example.com>"), true}, {header("X-C", "{{ campaign }}"), true},
+		{header(strings.Repeat("x", mail.MaxTemplateHeaderBytes), "a"), true}, {`"preheader":"` + long + `"`, false}, {`"preheader":"p"`, true},
+	} {
+		id, made, kept := fmt.Sprintf("t%d", i), http.StatusCreated, http.StatusOK
+		if !tt.taken {
+			made, kept = http.StatusBadRequest, http.StatusBadRequest
+		}
+		got := x.ask(t, "POST", "", fmt.Sprintf(`{"id":%q,"subject":"s","text":"t",%s}`, id, tt.part), made, nil)
+		x.ask(t, "PUT", "/kept", `{"subject":"s","text":"t",`+tt.part+`}`, kept, nil)
+		if !tt.taken {
+			continue
+		}
+		v, err := x.store.TemplateVersion(t.Context(), id, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trial := spool.Trial{Version: &v, From: "us@example.org", To: "ann@example.com"}
+		if _, _, err := trial.Draft(time.Now()); err != nil {
+			t.Errorf("%.100s is taken, and its mail fails: %v (%.100s)", tt.part, err, got.body)
+		}
 	}
 }
 

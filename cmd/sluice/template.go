@@ -189,7 +189,10 @@ func (c *call) templatePut(ctx context.Context, store *sqlstore.Store, args []st
 	if name != "" && !mail.ValidTemplateName(name) {
 		return fmt.Errorf("%s: name: want at most %d characters, no control characters, no blank at its ends", args[0], mail.MaxTemplateNameRunes)
 	}
-	if _, err := template.Compile(&v); err != nil {
+	if _, err = template.Compile(&v); err == nil {
+		err = template.CheckSendable(&v)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", args[0], err)
 	}
 	v.CreatedMillis = c.clock(ctx).Now().UnixMilli()

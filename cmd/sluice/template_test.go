@@ -81,11 +81,14 @@ func TestTemplateCommandRefuses(t *testing.T) {
 	s := startServe(t, t.TempDir())
 	file := filepath.Join(s.dir, "x.mail")
 	for text, want := range map[string]string{
-		"subject: s\nboo":                            file + ", line 2: want NAME: VALUE",
-		"subject: s\n--- text\nx":                    "id is \"\"",
-		"id: a\nname:  x\nsubject: s\n--- text\nx":   "name: want at most 255",
-		"id: a\nsubject: s\n--- text\n\n{{ a | b }}": "text, line 2: there is no filter \"b\"",
-		"id: a\nsubject: s\n":                        "neither html nor text",
+		"subject: s\nboo":                                                           file + ", line 2: want NAME: VALUE",
+		"subject: s\n--- text\nx":                                                   "id is \"\"",
+		"id: a\nname:  x\nsubject: s\n--- text\nx":                                  "name: want at most 255",
+		"id: a\nsubject: s\n--- text\n\n{{ a | b }}":                                "text, line 2: there is no filter \"b\"",
+		"id: a\nsubject: s\n":                                                       "neither html nor text",
+		"id: a\nsubject: s\nfrom: Example Shop\n--- text\nx":                        "from: ",
+		"id: a\nsubject: s\nheader X.Campaign: autumn\n--- text\nx":                 "header X.Campaign: ",
+		"id: a\nsubject: s\nheader Reply-To: a@x.example, b@x.example\n--- text\nx": "header Reply-To: ",
 		"id: a\nsubject: s\n--- text\n" + strings.Repeat("x", maxTemplateFileBytes): "it has more than",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -100,7 +100,12 @@ func (c *compiler) content(at string, m *Message, p *Mailing) {
 	if m.Class == "transactional" {
 		v.Class = mail.ClassTransactional
 	}
-	if _, err := template.Compile(v); err != nil {
+	_, err := template.Compile(v)
+	wrong := c.wrong
+	if err == nil {
+		err, wrong = template.CheckSendable(v), c.wrongOfNew
+	}
+	if err != nil {
 		e, ok := err.(*template.Error)
 		if ok && slices.Contains(memberNamesOf(m.Content), e.Part) {
 			at = join(at, e.Part)
@@ -108,7 +113,7 @@ func (c *compiler) content(at string, m *Message, p *Mailing) {
 		if ok && e.Part == "" && e.Kind == template.KindSyntax {
 			c.lacksKind(at, "html, text")
 		} else {
-			c.wrong(at, "%v", err)
+			wrong(at, "%v", err)
 		}
 	}
 	p.Content = v

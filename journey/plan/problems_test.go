@@ -114,6 +114,7 @@ func TestProblemsOfSteps(t *testing.T) {
 		{"message: {template: cart, variables: [1]}", "steps.s.message.variables", "want an object"},
 		{"message: {content: {subject: '{{', text: y}}", "steps.s.message.content.subject", "subject"},
 		{"message: {content: {subject: x, body: y}}", "steps.s.message.content.body", "no such member"},
+		{"message: {content: {from: Example Shop, subject: x, text: y}}", "steps.s.message.content.from", "Example Shop"},
 		{"delay: {}", "steps.s.delay", "want one of for, until, until_date"},
 		{"delay: {fr: 1h}", "steps.s.delay.fr", "did you mean for?"},
 		{"delay: {for: 0s}", "steps.s.delay.for", "want 1s to"},
@@ -323,11 +324,15 @@ func TestProblemsOfWhatWasWaitedFor(t *testing.T) {
 // TestNewChecksLeaveVersionsAlone: a version that an earlier program has published is loaded,
 // though a document like that is refused now.
 func TestNewChecksLeaveVersionsAlone(t *testing.T) {
-	const text = `{"id":"a","entry":{"when":[{"attribute":"plan","from":5,"to":5.0}]},"steps":[{"id":"d","delay":{"for":"1h"}}]}`
-	if _, _, err := LoadJSON(text, world{}); err == nil {
-		t.Error("a change from 5 to 5.0 is taken; it never happens")
-	}
-	if _, _, err := LoadVersion(text, world{}); err != nil {
-		t.Errorf("a version that has it is refused: %v", err)
+	for name, text := range map[string]string{
+		"a change from 5 to 5.0, which never happens": `{"id":"a","entry":{"when":[{"attribute":"plan","from":5,"to":5.0}]},"steps":[{"id":"d","delay":{"for":"1h"}}]}`,
+		"a sender without an address":                 `{"id":"a","entry":{"when":{"event":"e"}},"steps":[{"id":"m","message":{"content":{"from":"Example Shop","subject":"s","text":"t"}}}]}`,
+	} {
+		if _, _, err := LoadJSON(text, world{}); err == nil {
+			t.Errorf("%s: it is taken", name)
+		}
+		if _, _, err := LoadVersion(text, world{}); err != nil {
+			t.Errorf("%s: a version that has it is refused: %v", name, err)
+		}
 	}
 }

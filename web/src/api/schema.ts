@@ -3573,7 +3573,7 @@ export interface components {
             name?: string;
             subject: string;
             preheader?: string;
-            /** @description An address, perhaps with a name. If missing, each call that sends names it. */
+            /** @description One address, perhaps with a name. If missing, each call that sends names it. */
             from?: string;
             html?: string;
             text?: string;
@@ -3589,7 +3589,7 @@ export interface components {
              */
             strict: boolean;
         };
-        /** @description Any but those that Sluice writes itself: From, To, Subject, Date, Message-ID, List-Unsubscribe, Content-... and the like. */
+        /** @description Any but those that Sluice writes itself (From, To, Subject, Date, Message-ID, List-Unsubscribe, Content-... and the like), and those that servers on the way write (Delivered-To, Received-SPF, Authentication-Results, ARC-...). A name has letters, digits, hyphens and underscores. */
         TemplateHeader: {
             name: string;
             value: string;
