@@ -17,7 +17,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"sluice"
-	"sluice/lib/connlimit"
 )
 
 // Bounds of a body.
@@ -38,6 +37,10 @@ const (
 	// as bytes arrive, so who promises much and sends nothing holds nothing.
 	maxHeldBytes = 256 << 20
 
+	// maxHeldOfSender bounds those of one key or account: one whose bodies stall, or come
+	// in plenty, leaves half of the memory to the others.
+	maxHeldOfSender = maxHeldBytes / 2
+
 	// maxParallelUnpacks bounds the readers of packed bodies and their windows.
 	maxParallelUnpacks = 8
 
@@ -48,10 +51,16 @@ const (
 	keptBufferBytes  = 1 << 20 // larger buffers are not kept for the next body
 )
 
+// memory is what bodies are counted in: a budget, or a sender's share of one.
+type memory interface {
+	Take(n int) bool // reports whether n bytes were there
+	Give(n int)
+}
+
 // buffer is the memory of one body, counted in a budget.
 type buffer struct {
 	bytes  []byte
-	budget *connlimit.Budget
+	budget memory
 	most   int // bytes that the body may have
 	whole  int // bytes of the whole body, if its sender has said so: it grows no further
 }
@@ -63,7 +72,7 @@ var errBusy = refusal(sluice.CodeUnavailable, "too much is being taken in at the
 
 // newBuffer returns an empty buffer for a body of at most so many bytes; the caller
 // releases it.
-func newBuffer(b *connlimit.Budget, most int) (*buffer, error) {
+func newBuffer(b memory, most int) (*buffer, error) {
 	buf := buffers.Get().(*buffer)
 	if !b.Take(cap(buf.bytes)) {
 		buffers.Put(buf)
@@ -175,7 +184,7 @@ func errBeyond(most int) error {
 // readBody reads a body of at most so many bytes, as it comes. A longer one is refused
 // before its rest takes memory. How long it may take is the server's ReadTimeout; the
 // caller releases the buffer, also after an error.
-func readBody(r *http.Request, b *connlimit.Budget, most int) (*buffer, error) {
+func readBody(r *http.Request, b memory, most int) (*buffer, error) {
 	if r.ContentLength > int64(most) {
 		return nil, errBeyond(most)
 	}
@@ -231,22 +240,19 @@ func (a *arriving) Read(b []byte) (int, error) {
 // unpacker unpacks bodies that are wholly there, so that a slow client holds
 // none of the few readers.
 type unpacker struct {
-	budget *connlimit.Budget
-	slots  chan struct{}
-	gzips  sync.Pool
-	zstds  sync.Pool
+	slots chan struct{}
+	gzips sync.Pool
+	zstds sync.Pool
 }
 
-func newUnpacker(b *connlimit.Budget) *unpacker {
-	return &unpacker{budget: b, slots: make(chan struct{}, parallelUnpacks())}
-}
+func newUnpacker() *unpacker { return &unpacker{slots: make(chan struct{}, parallelUnpacks())} }
 
 // parallelUnpacks leaves half of the machine to those who send no bombs.
 func parallelUnpacks() int { return min(max(1, runtime.GOMAXPROCS(0)/2), maxParallelUnpacks) }
 
 // unpack undoes a Content-Encoding. It takes over packed, and returns it if
-// there is nothing to do; the caller releases what is returned. What is unpacked may be
-// as long as packed might.
+// there is nothing to do; the caller releases what is returned. What is unpacked is
+// counted where packed is, and may be as long as that might.
 func (u *unpacker) unpack(ctx context.Context, packed *buffer, encoding string) (*buffer, error) {
 	var open func(io.Reader) (io.Reader, func(), error)
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
@@ -272,7 +278,7 @@ func (u *unpacker) unpack(ctx context.Context, packed *buffer, encoding string) 
 		return nil, refusal(sluice.CodeInvalid, "the body cannot be unpacked: %v", err)
 	}
 	defer done()
-	buf, err := newBuffer(u.budget, packed.most)
+	buf, err := newBuffer(packed.budget, packed.most)
 	if err != nil {
 		return nil, err
 	}

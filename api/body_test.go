@@ -23,6 +23,7 @@ import (
 	"sluice"
 	"sluice/ingest"
 	"sluice/lib/connlimit"
+	"sluice/lib/key"
 )
 
 func TestSplit(t *testing.T) {
@@ -110,7 +111,7 @@ func packZstd(t testing.TB, body []byte) []byte {
 func read(t testing.TB, packed []byte, encoding string) ([]byte, error) {
 	t.Helper()
 	b := connlimit.NewBudget(maxHeldBytes)
-	u := newUnpacker(b)
+	u := newUnpacker()
 	defer func() {
 		if left := b.Left(); left != maxHeldBytes {
 			t.Errorf("%d bytes stay taken", maxHeldBytes-left)
@@ -261,7 +262,7 @@ func TestABodyIsBoundedByItsCall(t *testing.T) {
 		"once packed": {Body: io.NopCloser(bytes.NewReader(packGzip(t, make([]byte, most+1)))), ContentLength: -1, Header: http.Header{"Content-Encoding": {"gzip"}}},
 	} {
 		r.URL = &url.URL{}
-		_, err := s.holdJSON(r, most)
+		_, err := s.holdJSON(r, key.Root(), most)
 		if e, ok := errors.AsType[*sluice.Error](err); !ok || e.Code != sluice.CodeTooLarge || !strings.Contains(e.Message, fmt.Sprint(most)) {
 			t.Errorf("%s: %v, want that it is larger than %d bytes", name, err, most)
 		}
@@ -277,7 +278,7 @@ func TestABodyIsBoundedByItsCall(t *testing.T) {
 		"packed": {Body: io.NopCloser(bytes.NewReader(packGzip(t, make([]byte, most)))), ContentLength: -1, Header: http.Header{"Content-Encoding": {"gzip"}}},
 	} {
 		r.URL = &url.URL{}
-		h, err := s.holdJSON(r, most)
+		h, err := s.holdJSON(r, key.Root(), most)
 		if err != nil || len(h.text()) != most {
 			t.Fatalf("%s, as long as it may be: %d bytes, %v", name, len(h.text()), err)
 		}

@@ -187,7 +187,7 @@ func (c *brazeCall) answer() (done braze.Reply, err error) {
 		}
 	}
 	if c.e.Method == http.MethodPost && c.body == nil {
-		if c.body, err = readBody(c.r, s.intake.budget, maxEventsBytes); err != nil {
+		if c.body, err = readBody(c.r, s.intake.shares.Of(who.ID), maxEventsBytes); err != nil {
 			return done, err
 		}
 	}

@@ -233,7 +233,7 @@ func (s *Server) storeError(w http.ResponseWriter, err error, again string) erro
 
 // object reads the body: one JSON object of at most maxBytes (decode).
 func (q *request) object(maxBytes int, known ...field) (given map[string]jsonscan.Value, err error) {
-	if q.held, err = q.s.holdJSON(q.Request, maxBytes); err != nil {
+	if q.held, err = q.s.holdJSON(q.Request, q.who, maxBytes); err != nil {
 		return nil, err
 	}
 	return decode(q.held.text(), known...)

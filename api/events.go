@@ -39,6 +39,7 @@ const (
 // intake is what the handlers of events share.
 type intake struct {
 	budget   *connlimit.Budget
+	shares   *connlimit.Shares // of budget, by the id of a key or account
 	unpacker *unpacker
 	slots    chan struct{}
 
@@ -56,7 +57,7 @@ type intake struct {
 func newIntake() *intake {
 	b := connlimit.NewBudget(maxHeldBytes)
 	in := &intake{
-		budget: b, unpacker: newUnpacker(b), slots: make(chan struct{}, maxTakenIn), waits: deadline.Shared{Timeout: acceptTimeout, Step: deadlineStep},
+		budget: b, shares: b.Shares(maxHeldOfSender), unpacker: newUnpacker(), slots: make(chan struct{}, maxTakenIn), waits: deadline.Shared{Timeout: acceptTimeout, Step: deadlineStep},
 		accepted: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_accepted_items_total", Help: "Items of requests that were durably written."}),
 		refused:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_refused_items_total", Help: "Items of requests that were refused: invalid events, counters, messages, or objects of calls of Braze's API."}),
 		answers:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_http_events_requests_total", Help: "Requests with events, counters or messages, and posted calls of Braze's API, by the status of their answers."}, []string{"status"}),
@@ -162,7 +163,7 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request, p key.Permission
 	if err != nil {
 		return none, err
 	}
-	ctx, body, err := s.hold(r, s.intake.slots, maxEventsBytes)
+	ctx, body, err := s.hold(r, who, s.intake.slots, maxEventsBytes)
 	if err != nil {
 		return none, err
 	}

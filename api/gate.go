@@ -103,12 +103,13 @@ func (h held) release() {
 	}
 }
 
-// hold reads a request's body of at most so many bytes, waits for a slot unless slots is
-// nil, and unpacks the body. It reads before it waits, so that slow clients keep nobody
-// out. After an error nothing is held; else the caller releases it. ctx ends
-// acceptTimeout after the body has come, or with the request if it needs no slot.
-func (s *Server) hold(r *http.Request, slots chan struct{}, most int) (ctx context.Context, h held, err error) {
-	body, err := readBody(r, s.intake.budget, most)
+// hold reads a request's body of at most so many bytes into its sender's share of the
+// memory, waits for a slot unless slots is nil, and unpacks the body. It reads before it
+// waits, so that slow clients keep nobody out. After an error nothing is held; else the
+// caller releases it. ctx ends acceptTimeout after the body has come, or with the request
+// if it needs no slot.
+func (s *Server) hold(r *http.Request, who key.Identity, slots chan struct{}, most int) (ctx context.Context, h held, err error) {
+	body, err := readBody(r, s.intake.shares.Of(who.ID), most)
 	if err != nil {
 		body.release()
 		return nil, held{}, err
@@ -142,11 +143,11 @@ func (s *Server) unpacked(ctx context.Context, r *http.Request, body *buffer, sl
 }
 
 // holdJSON is hold of a JSON body of at most maxBytes, of a request without a query.
-func (s *Server) holdJSON(r *http.Request, maxBytes int) (held, error) {
+func (s *Server) holdJSON(r *http.Request, who key.Identity, maxBytes int) (held, error) {
 	if err := wantJSON(r); err != nil {
 		return held{}, err
 	}
-	_, h, err := s.hold(r, nil, maxBytes)
+	_, h, err := s.hold(r, who, nil, maxBytes)
 	return h, err
 }
 

@@ -317,7 +317,7 @@ func (s *Server) takePiece(w http.ResponseWriter, r *http.Request) (piece store.
 	if err != nil || offset < 0 {
 		return piece, refusal(sluice.CodeInvalid, "offset is %.32q, want where the piece begins in the file, in bytes", q.Get("offset"))
 	}
-	ctx, body, err := s.hold(r, s.pieces, maxEventsBytes)
+	ctx, body, err := s.hold(r, who, s.pieces, maxEventsBytes)
 	if err != nil {
 		return piece, err
 	}

@@ -128,7 +128,7 @@ func (q *request) written() (w desk.Written, done func(), err error) {
 			return w, nil, &statusError{http.StatusUnsupportedMediaType, refusal(sluice.CodeInvalid, "Content-Type is not understood; send application/json or application/yaml")}
 		}
 	}
-	if _, q.held, err = q.s.hold(q.Request, nil, maxJourneyBody); err != nil {
+	if _, q.held, err = q.s.hold(q.Request, q.who, nil, maxJourneyBody); err != nil {
 		return w, nil, err
 	}
 	w.Text = strings.Clone(q.held.text())

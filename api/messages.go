@@ -87,7 +87,7 @@ func (s *Server) takeMessages(w http.ResponseWriter, r *http.Request) (*messages
 	if err != nil {
 		return nil, err
 	}
-	ctx, body, err := s.hold(r, s.intake.slots, maxEventsBytes)
+	ctx, body, err := s.hold(r, who, s.intake.slots, maxEventsBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"sluice/ingest"
 	"sluice/store/sqlstore"
+	"sluice/test/clocktest"
 	"sluice/track/hook"
 )
 
@@ -136,4 +137,51 @@ func TestStrangersAtTheSignIn(t *testing.T) {
 			t.Errorf("who sends more than a sign-in has: %.100q %v, want 413", answer, err)
 		}
 	}
+}
+
+// A key whose bodies stall has half of the memory for bodies: it is told that it has no
+// more, and what others send is taken.
+func TestAKeyLeavesMemoryToOthers(t *testing.T) {
+	db := openKeys(t)
+	s := New("127.0.0.1:0", &program{intake: intakeOf(t), keys: db}, slog.New(slog.DiscardHandler), Options{})
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, s)
+	_, stalls := addKey(t, db, "events:write")
+	_, other := addKey(t, db, "events:write")
+	post := func(key string, want int) {
+		t.Helper()
+		got := callBraze(t, "http://"+s.Address()+eventsPath, http.MethodPost, "Bearer "+key, fmt.Sprintf(`{"event":"n","user_id":"u","time":%d}`, time.Now().Unix()))
+		if got.status != want {
+			t.Errorf("%d %s, want %d", got.status, got.body, want)
+		}
+	}
+	left := func(want int64) {
+		t.Helper()
+		for began := time.Now(); s.intake.budget.Left() != want; clocktest.Rest(began) {
+			if time.Since(began) > 20*time.Second {
+				t.Fatalf("%d bytes are left, want %d", s.intake.budget.Left(), want)
+			}
+		}
+	}
+	half := strings.Repeat(" ", maxEventsBytes/2+1) // for which a body has all of its memory
+	var all []net.Conn
+	for range maxHeldOfSender / maxEventsBytes {
+		c, err := net.Dial("tcp", s.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		all = append(all, c)
+		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", eventsPath, stalls, maxEventsBytes, half)
+	}
+	left(maxHeldBytes - maxHeldOfSender)
+	post(other, http.StatusAccepted)
+	post(stalls, http.StatusServiceUnavailable)
+	for _, c := range all {
+		_ = c.Close()
+	}
+	left(maxHeldBytes)
+	post(stalls, http.StatusAccepted)
 }
