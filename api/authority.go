@@ -27,9 +27,11 @@ const (
 	maxUnknownKeys = 4096
 
 	// parallelLooks bounds what strangers with made-up keys can ask of the
-	// database at once. Known keys have as many of their own. Otherwise many
-	// such strangers in front of a slow database would lock them out.
-	parallelLooks = 2
+	// database at once. Looks at known keys have places of their own. Otherwise many
+	// such strangers in front of a slow database would lock them out. They are more,
+	// as known keys cannot be made up without end.
+	parallelLooks    = 2
+	parallelRenewals = 16
 
 	// maxListedKeys bounds the ids that are taken from the list of all keys.
 	maxListedKeys = 100_000
@@ -50,7 +52,9 @@ const (
 //
 // All ids are read at once when the first key is asked for, by one query that
 // waits for no place. So a key that was not seen since a restart is not taken
-// for a made-up one, and has the places of known keys.
+// for a made-up one, and has the places of known keys. All keys are read so again
+// where more known keys are looked at than have places: hundreds of keys that become
+// old at once, in front of a database that is far, would wait too long for their turn.
 type authority struct {
 	root    key.Hash
 	hasRoot bool
@@ -77,7 +81,7 @@ type knownKey struct {
 func newAuthority(rootKey string, keys func() store.KeyStore, clock sluice.Clock) *authority {
 	return &authority{
 		root: key.HashOf(rootKey), hasRoot: rootKey != "", keys: keys, clock: clock,
-		looking: make(chan struct{}, parallelLooks), again: make(chan struct{}, parallelLooks),
+		looking: make(chan struct{}, parallelLooks), again: make(chan struct{}, parallelRenewals),
 		known: make(map[string]knownKey), unknown: make(map[string]time.Time),
 	}
 }
@@ -138,11 +142,14 @@ func (a *authority) lookUp(ctx context.Context, id string) (knownKey, bool, erro
 	result, err, _ := a.looks.Do(id, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookKeyTimeout)
 		defer cancel()
-		slots := a.looking
-		if found {
-			slots = a.again
+		if !found {
+			return a.ask(ctx, id, a.looking, nil)
 		}
-		return a.ask(ctx, id, slots)
+		var renewed <-chan singleflight.Result
+		if len(a.again) == cap(a.again) {
+			renewed = a.readAll(ctx, false)
+		}
+		return a.ask(ctx, id, a.again, renewed)
 	})
 	if err != nil {
 		return knownKey{}, false, err
@@ -162,11 +169,7 @@ func (a *authority) list(ctx context.Context, id string, now time.Time) (knownKe
 	}
 	a.mu.Unlock()
 	if first || old {
-		read := a.looks.DoChan("", func() (any, error) { // no key has this id; it ends with its deadline
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listKeysTimeout)
-			defer cancel()
-			return nil, a.readList(ctx, first)
-		})
+		read := a.readAll(ctx, first)
 		if first {
 			timer := time.NewTimer(lookKeyTimeout)
 			defer timer.Stop()
@@ -182,8 +185,17 @@ func (a *authority) list(ctx context.Context, id string, now time.Time) (knownKe
 	return a.known[id], a.listed[id]
 }
 
-// readList reads all keys, unless somebody has just done so. They are known from
-// then on, as after a look.
+// readAll begins to read the list, or shares in the reading that is under way.
+func (a *authority) readAll(ctx context.Context, first bool) <-chan singleflight.Result {
+	return a.looks.DoChan("", func() (any, error) { // no key has this id; it ends with its deadline
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listKeysTimeout)
+		defer cancel()
+		return nil, a.readList(ctx, first)
+	})
+}
+
+// readList reads all keys, unless it is for the first list and there is one. They are known
+// from then on, as after a look.
 func (a *authority) readList(ctx context.Context, first bool) error {
 	a.mu.Lock()
 	done := first && a.listed != nil
@@ -205,7 +217,8 @@ func (a *authority) readList(ctx context.Context, first bool) error {
 	a.listed = make(map[string]bool, min(len(all), maxListedKeys))
 	for i := range all[:min(len(all), maxListedKeys)] {
 		a.listed[all[i].ID] = true
-		if _, seen := a.known[all[i].ID]; !seen && len(a.known) < maxKnownKeys {
+		k, seen := a.known[all[i].ID]
+		if seen && k.until.Before(until) || !seen && len(a.known) < maxKnownKeys {
 			a.known[all[i].ID] = knownOf(&all[i], until)
 		}
 	}
@@ -221,18 +234,27 @@ func knownOf(stored *store.APIKey, until time.Time) knownKey {
 	return k
 }
 
-// ask asks the database; the zero knownKey: there is no such key.
-func (a *authority) ask(ctx context.Context, id string, slots chan struct{}) (knownKey, error) {
+// ask asks the database, when a slot is free; the zero knownKey: there is no such key. If
+// renewed, a reading of all keys, ends before that, what it has found of the key is returned.
+func (a *authority) ask(ctx context.Context, id string, slots chan struct{}, renewed <-chan singleflight.Result) (knownKey, error) {
 	keys := a.keys()
 	if keys == nil {
 		return knownKey{}, errors.New("the program does not run")
 	}
-	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
-	case <-ctx.Done():
-		return knownKey{}, ctx.Err()
+	for waits := true; waits; {
+		select {
+		case slots <- struct{}{}:
+			waits = false
+		case <-renewed:
+			if k, ok := a.believed(id); ok {
+				return k, nil
+			}
+			renewed = nil
+		case <-ctx.Done():
+			return knownKey{}, ctx.Err()
+		}
 	}
+	defer func() { <-slots }()
 	until := a.clock.Now().Add(believeFor)
 	stored, err := keys.APIKey(ctx, id)
 	if e, ok := errors.AsType[*sluice.Error](err); ok && e.Code == sluice.CodeNotFound {
@@ -253,6 +275,14 @@ func (a *authority) ask(ctx context.Context, id string, slots chan struct{}) (kn
 	makeRoom(a.known, maxKnownKeys)
 	a.known[id] = k
 	return k, nil
+}
+
+// believed returns what is known of a key and need not be asked for.
+func (a *authority) believed(id string) (knownKey, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	k, found := a.known[id]
+	return k, found && a.clock.Now().Before(k.until)
 }
 
 // makeRoom drops any entry of a map that is full. Go's order is as good as any,

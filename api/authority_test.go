@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -120,6 +121,101 @@ func TestGuessesDoNotLockOut(t *testing.T) {
 	if _, err := a.identify(t.Context(), "Bearer "+text); err != nil {
 		t.Error(err)
 	}
+}
+
+// slowKeys is a database that answers looks at single keys when it is told to.
+type slowKeys struct {
+	store.KeyStore
+	asked  chan string // the ids, as it is asked for them
+	answer chan struct{}
+	away   chan struct{} // it has no answer for all keys, and says so here; nil: it has
+}
+
+func (s *slowKeys) APIKey(ctx context.Context, id string) (store.APIKey, error) {
+	select {
+	case s.asked <- id:
+	case <-ctx.Done():
+		return store.APIKey{}, ctx.Err()
+	}
+	select {
+	case <-s.answer:
+		return s.KeyStore.APIKey(ctx, id)
+	case <-ctx.Done():
+		return store.APIKey{}, ctx.Err()
+	}
+}
+
+func (s *slowKeys) APIKeys(ctx context.Context) ([]store.APIKey, error) {
+	if s.away != nil {
+		s.away <- struct{}{}
+		return nil, errors.New("no list")
+	}
+	return s.KeyStore.APIKeys(ctx)
+}
+
+// Known keys that become old at the same time are looked at beside each other. If they are
+// more than have places, one question for all of them answers those that would wait.
+func TestManyKeysAreRenewedAtOnce(t *testing.T) {
+	db := openKeys(t)
+	slow := &slowKeys{KeyStore: db, asked: make(chan string), answer: make(chan struct{})}
+	clock := clocktest.At(time.UnixMilli(1_700_000_000_000))
+	a := newAuthority("", func() store.KeyStore { return slow }, clock)
+	texts := make([]string, parallelRenewals+3)
+	var revoked string
+	for i := range texts {
+		revoked, texts[i] = addKey(t, db, "events:write")
+	}
+	if _, err := a.identify(t.Context(), "Bearer "+texts[0]); err != nil { // by the list
+		t.Fatal(err)
+	}
+	if err := db.RevokeKey(t.Context(), revoked); err != nil {
+		t.Fatal(err)
+	}
+	clock.Move(believeFor)
+	var renewals sync.WaitGroup
+	defer renewals.Wait()
+	for _, text := range texts[:parallelRenewals] {
+		renewals.Go(func() {
+			if _, err := a.identify(t.Context(), "Bearer "+text); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range parallelRenewals { // all ask, none has an answer
+		select {
+		case <-slow.asked:
+		case <-time.After(lookKeyTimeout):
+			t.Fatal("a known key waits for others")
+		}
+	}
+	for i, text := range texts[parallelRenewals:] {
+		_, err := a.identify(t.Context(), "Bearer "+text)
+		if last := parallelRenewals+i == len(texts)-1; last != errors.Is(err, errUnauthorized) || !last && err != nil {
+			t.Errorf("key %d, while all places are taken: %v; the last is revoked", i, err)
+		}
+	}
+	close(slow.answer)
+	renewals.Wait()
+
+	// Without the list it waits for a place.
+	slow.away = make(chan struct{})
+	clock.Move(believeFor)
+	for range parallelRenewals {
+		a.again <- struct{}{}
+	}
+	renewals.Go(func() {
+		if _, err := a.identify(t.Context(), "Bearer "+texts[0]); err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-slow.away:
+	case <-time.After(lookKeyTimeout):
+		t.Fatal("all keys are not asked for, where all places are taken")
+	}
+	<-a.again
+	<-slow.asked
+	renewals.Wait()
 }
 
 // What is remembered is bounded, and guesses do not drive out real keys.
