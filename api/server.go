@@ -398,9 +398,9 @@ type readiness struct {
 // no other process does better.
 type Warner interface{ Warnings() []string }
 
-// hidden is what stands in the place of reasons and warnings for a caller who may not
+// Hidden is what stands in the place of reasons and warnings for a caller who may not
 // watch: they name servers, lists and routes.
-const hidden = "not shown without a key: ask on this machine past the proxy, or with the permission metrics:read"
+const Hidden = "not shown without a key: ask on this machine past the proxy, or with the permission metrics:read"
 
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	answer := readiness{Ready: true, Reasons: []string{}}
@@ -414,7 +414,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		answer.ListMargin = &seconds
 	}
 	if answer.Warnings = s.warnings(); len(answer.Warnings) > 0 && !watched {
-		answer.Warnings = []string{hidden}
+		answer.Warnings = []string{Hidden}
 	}
 	err := s.program.Ready()
 	if err == nil {
@@ -423,7 +423,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Retry-After", "1")
 	if answer.Ready, answer.Reasons = false, reasons(err); !watched {
-		answer.Reasons = []string{hidden}
+		answer.Reasons = []string{Hidden}
 	}
 	s.writeJSON(w, http.StatusServiceUnavailable, answer)
 }

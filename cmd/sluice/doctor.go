@@ -267,7 +267,7 @@ func (d *examination) lists(ctx context.Context, main *flow.Redis) (lists []*flo
 // follower fails.
 func (d *examination) followers(ctx context.Context) {
 	e := doctor.Examination{Where: "http://" + reachable(d.config.Listen)}
-	status, answer, err := askProgram(ctx, d.config, "/readyz")
+	status, answer, err := askReady(ctx, d.config)
 	switch {
 	case err != nil:
 		e.Unknown(err, doctor.CheckFollowers)

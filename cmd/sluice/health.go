@@ -10,13 +10,15 @@ import (
 	"strings"
 	"time"
 
+	"sluice/api"
 	"sluice/config"
 )
 
 const healthLong = `
 Asks the program at the listen address of the configuration whether it lives, or with
 --ready whether it can do its work. Exits with 0 if so. It is for supervisors that run a
-command, as containers do; others may ask /healthz and /readyz.
+command, as containers do; others may ask /healthz and /readyz. It asks without a key:
+where that hides why the program is not ready, sluice doctor says it.
 `
 
 var healthFlags = []flagSpec{
@@ -33,7 +35,9 @@ func runHealth(ctx context.Context, c *call) error {
 	if c.given.has("ready") {
 		path = "/readyz"
 	}
-	status, answer, err := askProgram(ctx, c.config, path)
+	// No key goes along: while the program is down, another process of this machine may
+	// have its port.
+	status, answer, err := ask(ctx, "http://"+reachable(c.config.Listen)+path, "")
 	if err != nil {
 		return err
 	}
@@ -44,9 +48,22 @@ func runHealth(ctx context.Context, c *call) error {
 	return nil
 }
 
-// askProgram asks the program of a configuration, with its root key if it has one.
-func askProgram(ctx context.Context, cfg *config.Config, path string) (status int, answer string, err error) {
-	return ask(ctx, "http://"+reachable(cfg.Listen)+path, cfg.RootKey.Reveal())
+// aliveAnswer is what the program answers at /healthz.
+const aliveAnswer = `{"alive":true}`
+
+// askReady asks the program of a configuration whether it is ready, and why it is not. The
+// root key goes along only if the reasons are hidden without it, and only to what has just
+// answered at /healthz as the program does: another process may have its port.
+func askReady(ctx context.Context, cfg *config.Config) (status int, answer string, err error) {
+	base, rootKey := "http://"+reachable(cfg.Listen), cfg.RootKey.Reveal()
+	status, answer, err = ask(ctx, base+"/readyz", "")
+	if err != nil || rootKey == "" || !strings.Contains(answer, api.Hidden) {
+		return status, answer, err
+	}
+	if alive, text, err := ask(ctx, base+"/healthz", ""); err != nil || alive != http.StatusOK || text != aliveAnswer {
+		return status, answer, nil
+	}
+	return ask(ctx, base+"/readyz", rootKey)
 }
 
 // ask asks for something, with a key if it is not empty.
