@@ -34,10 +34,11 @@ A change is in force in every process within a second.
 
 A line of an imported file is an entry, or an entry, a comma and a reason, or a JSON
 object: {"entry": "...", "reason": "...", "scope": "marketing", "app_id": "...", "ends":
-"2027-01-31T00:00:00Z"}. A file whose first line names columns, as SendGrid, Mailgun,
-Postmark, Mailchimp and others export it, is read by these names. The file may be packed
-with gzip or zstd; - is standard input. Lines that are none of these are reported, and
-the exit code is 1. A second run does no harm: existing entries count as repeats.
+"2027-01-31T00:00:00Z"}, as list --json prints them. A file whose first line names
+columns, as SendGrid, Mailgun, Postmark, Mailchimp and others export it, is read by
+these names. The file may be packed with gzip or zstd; - is standard input. Lines that
+are none of these are reported, and the exit code is 1. A second run does no harm:
+existing entries count as repeats.
 
 Reasons: complaint, unsubscribe, hard_bounce, soft_bounces, bad_domain, manual. An
 unsubscribe is about marketing mail alone, unless --scope says all. A top-level domain
@@ -184,8 +185,8 @@ func (s *suppressing) list(ctx context.Context, _ []string) error {
 	}
 }
 
-// show prints suppressions. What --json prints, import reads, but for source and
-// time.
+// show prints suppressions. What --json prints, import reads: it passes over source and
+// time, and refuses what was removed.
 func (s *suppressing) show(all []mail.Suppression) error {
 	for i := range all {
 		x, ends, removed := &all[i], "", ""

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -142,6 +143,51 @@ func TestSuppressionFiles(t *testing.T) {
 		if got := sluiceRun(t, dir, "suppression", "check", entry); got.code == 0 {
 			t.Errorf("check %s: %s", entry, got.stdout)
 		}
+	}
+}
+
+// What a list prints as JSON goes into another database as it was, but for what was removed.
+func TestSuppressionListIsImported(t *testing.T) {
+	t.Parallel()
+	from, to := t.TempDir(), t.TempDir()
+	for _, dir := range []string{from, to} {
+		configure(t, dir, "")
+		mustRun(t, dir, "migrate")
+	}
+	mustRun(t, from, "suppression", "add", "ann@example.com", "--reason", "hard_bounce", "--ends", "2099-01-31T00:00:00Z")
+	mustRun(t, from, "suppression", "add", ".bad.example", "--app-id", "shop", "--reason", "complaint")
+	mustRun(t, from, "suppression", "add", "cy@example.com", "--scope", "marketing", "--reason", "unsubscribe")
+	mustRun(t, from, "suppression", "add", "dan@example.com", "--scope", "all", "--reason", "unsubscribe")
+	list := func(dir string) (text string, entries []map[string]any) {
+		t.Helper()
+		text = mustRun(t, dir, "suppression", "list", "--json").stdout
+		for line := range strings.Lines(text) {
+			var e map[string]any
+			if err := json.Unmarshal([]byte(line), &e); err != nil || e["source"] == nil || e["time"] == nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			delete(e, "source")
+			delete(e, "time")
+			entries = append(entries, e)
+		}
+		return text, entries
+	}
+	text, want := list(from)
+	if len(want) != 4 {
+		t.Fatalf("listed: %s", text)
+	}
+	file := filepath.Join(to, "list.json")
+	write(t, file, text)
+	if got := mustRun(t, to, "suppression", "import", file).stdout; got != "4 lines: 4 added, 0 repeats, 0 lines rejected\n" {
+		t.Errorf("import: %s", got)
+	}
+	if copied, got := list(to); !reflect.DeepEqual(got, want) {
+		t.Errorf("imported:\n%s\nlisted:\n%s", copied, text)
+	}
+	mustRun(t, from, "suppression", "remove", "ann@example.com")
+	write(t, file, mustRun(t, from, "suppression", "list", "--entry", "ann@example.com", "--json").stdout)
+	if got := sluiceRun(t, to, "suppression", "import", file); got.code != exitFailed || !strings.Contains(got.stderr, "removed from the list") {
+		t.Errorf("one that was removed: %+v", got)
 	}
 }
 

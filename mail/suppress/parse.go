@@ -33,7 +33,12 @@ type Reader struct {
 
 // Parse reads a suppression from a JSON object: entry, and reason, scope, app_id
 // and ends, which are those of Preset where they are left out.
-func (r *Reader) Parse(object string) (mail.Suppression, error) {
+func (r *Reader) Parse(object string) (mail.Suppression, error) { return r.parse(object, false) }
+
+// parse is Parse. listed says that the object may be one of a list of ours, with what that
+// says beside: source and time are those of the list, and are passed over. What was removed
+// from it is refused: taken, it would hold back mail again.
+func (r *Reader) parse(object string, listed bool) (mail.Suppression, error) {
 	s := r.Preset
 	v, err := jsonscan.Scan(object)
 	if err != nil || v.Kind != jsonscan.Object {
@@ -43,6 +48,12 @@ func (r *Reader) Parse(object string) (mail.Suppression, error) {
 	seen := make(map[string]bool, 5)
 	m := jsonscan.Read(v.Raw)
 	for m.Next() {
+		switch {
+		case listed && (m.Key == "source" || m.Key == "time"), listed && m.Key == "removed" && m.Value.Raw == "false":
+			continue
+		case listed && m.Key == "removed":
+			return s, errors.New("it was removed from the list that it is of; leave it out")
+		}
 		if m.Value.Kind != jsonscan.String || seen[m.Key] {
 			return s, fmt.Errorf("%.32q: want a text, once", m.Key)
 		}
@@ -71,16 +82,16 @@ func (r *Reader) done(s mail.Suppression, scoped bool) (mail.Suppression, error)
 }
 
 // ParseLine reads a line of a file. It is a record under a header (Header), as
-// transfer.LineReader has it, or a JSON object as Parse has it. Otherwise it is
-// an entry and, behind a comma, a reason, which may be another program's word
-// for it.
+// transfer.LineReader has it, or a JSON object as Parse has it, or as `sluice
+// suppression list --json` prints it. Otherwise it is an entry and, behind a comma,
+// a reason, which may be another program's word for it.
 func (r *Reader) ParseLine(line string) (mail.Suppression, error) {
 	line = strings.TrimSpace(line)
 	switch {
 	case r.header != nil:
 		return r.parseRecord(line)
 	case strings.HasPrefix(line, "{"):
-		return r.Parse(line)
+		return r.parse(line, true)
 	}
 	s := r.Preset
 	entry, reason, ok := cutEntry(line)

@@ -61,6 +61,25 @@ func TestTopLevelDomainsAreRefused(t *testing.T) {
 	}
 }
 
+// A line of a file may be one of a list of ours. An object of the API has none of what only
+// such a list says.
+func TestLinesOfOurOwnLists(t *testing.T) {
+	r := Reader{Preset: mail.Suppression{Reason: mail.SuppressManual, Source: "cli", TimeMillis: 7}}
+	const line = `{"entry":"a@example.com","reason":"complaint","scope":"all","source":"api:1","time":"2026-01-31T12:00:00Z"%s}`
+	for more, want := range map[string]string{"": "", `,"removed":false`: "", `,"removed":true`: "removed from the list", `,"ends":5`: "want a text"} {
+		s, err := r.ParseLine(fmt.Sprintf(line, more))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", more, err, want)
+		}
+		if err == nil && (s.Source != "cli" || s.TimeMillis != 7 || s.Reason != mail.SuppressComplaint) {
+			t.Errorf("%s: %+v", more, s)
+		}
+		if _, err := r.Parse(fmt.Sprintf(line, more)); err == nil {
+			t.Errorf("%s: the API takes it", more)
+		}
+	}
+}
+
 // An unsubscription is about marketing, unless somebody says otherwise.
 func TestUnsubscribeIsAboutMarketing(t *testing.T) {
 	all := mail.Suppression{Reason: mail.SuppressManual, TimeMillis: 1}
