@@ -12,7 +12,7 @@ const livePath = overviewPath + "/stream"
 
 // Bounds of streams of the overview.
 const (
-	maxLives  = 64 // of a process; a browser has one, however many tabs it has
+	maxLives  = 64 // of a process, half of them of one account; a browser has one, however many tabs it has
 	liveEvery = time.Second
 )
 
@@ -63,7 +63,7 @@ func (s *Server) openLive(w http.ResponseWriter, r *http.Request) (done func(), 
 	if _, err := readQuery(r, nil); err != nil {
 		return nil, err
 	}
-	if done, err = takeAny(s.lives, "streams of the overview are open"); err != nil {
+	if done, err = s.lives.take(who.ID, "streams of the overview are open"); err != nil {
 		w.Header().Set("Retry-After", "5")
 	}
 	return done, err

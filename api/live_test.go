@@ -2,6 +2,8 @@ package api
 
 import (
 	"bufio"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -31,13 +33,54 @@ func TestLive(t *testing.T) {
 	if took := time.Since(began); took > 7*time.Second { // 5, and a machine that is busy
 		t.Errorf("the stream of a revoked key ended after %s", took)
 	}
-	for range maxLives {
-		x.s.lives <- struct{}{}
+	var all []func()
+	take := func(who string) {
+		done, err := x.s.lives.take(who, "streams of a test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, done)
 	}
-	_, other := addKey(t, x.store, "status:read")
-	callJSON(t, strings.TrimSuffix(x.url, journeysPath)+livePath, "GET", "Bearer "+other, "", 503, nil)
-	for range maxLives {
-		<-x.s.lives
+	otherID, other := addKey(t, x.store, "status:read")
+	for range maxLives / 2 { // all that one key may have
+		take(otherID)
+	}
+	callJSON(t, strings.TrimSuffix(x.url, journeysPath)+livePath, "HEAD", "Bearer "+other, "", 503, nil)
+	for i := range maxLives / 2 { // the rest
+		take(fmt.Sprint(i))
+	}
+	_, third := addKey(t, x.store, "status:read")
+	callJSON(t, strings.TrimSuffix(x.url, journeysPath)+livePath, "HEAD", "Bearer "+third, "", 503, nil)
+	for _, done := range all {
+		done()
+	}
+}
+
+// One caller has half of the places for streams, and gives them back.
+func TestACallerHasHalfOfTheStreams(t *testing.T) {
+	for name, s := range map[string]*seats{"events": New("", &program{}, slog.New(slog.DiscardHandler), Options{}).streams, "the overview": New("", &program{}, slog.New(slog.DiscardHandler), Options{}).lives} {
+		var all []func()
+		for _, who := range []string{"ann", "bob"} {
+			for range s.most / 2 {
+				done, err := s.take(who, "streams are open")
+				if err != nil {
+					t.Fatalf("%s: %s: %v", name, who, err)
+				}
+				all = append(all, done)
+			}
+			if _, err := s.take(who, "streams are open"); err == nil {
+				t.Errorf("%s: %s has more than half", name, who)
+			}
+		}
+		if _, err := s.take("cy", "streams are open"); err == nil {
+			t.Errorf("%s: there are more than %d", name, s.most)
+		}
+		for _, done := range all {
+			done()
+		}
+		if s.taken != 0 || len(s.by) != 0 {
+			t.Errorf("%s: %d stay taken, by %v", name, s.taken, s.by)
+		}
 	}
 }
 

@@ -113,11 +113,11 @@ type Server struct {
 	domainSlots chan struct{}
 	tests       chan struct{} // of webhooks
 	pieces      chan struct{} // of imports
-	streams     chan struct{}
+	streams     *seats
 	searches    chan struct{}
 	looks       chan struct{} // for people
 	sendLooks   chan struct{} // at sends
-	lives       chan struct{} // streams of the overview
+	lives       *seats        // streams of the overview
 	stopping    chan struct{} // closed when the server stops: profiles end
 	stopOnce    sync.Once
 	requests    requestIDs
@@ -148,11 +148,11 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s.domainSlots = make(chan struct{}, parallelDomains)
 	s.tests = make(chan struct{}, parallelTests)
 	s.pieces = make(chan struct{}, parallelPieces)
-	s.streams = make(chan struct{}, maxStreams)
+	s.streams = newSeats(maxStreams)
 	s.searches = make(chan struct{}, parallelSearches)
 	s.looks = make(chan struct{}, parallelPeople)
 	s.sendLooks = make(chan struct{}, parallelSends)
-	s.lives = make(chan struct{}, maxLives)
+	s.lives = newSeats(maxLives)
 	s.heartbeat, s.strangerWithin = heartbeatEvery, strangerWithin
 	s.stopping = make(chan struct{})
 	s.requests.init()

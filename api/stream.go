@@ -17,7 +17,7 @@ const streamPath = "/v1/events/stream"
 
 // Bounds of streams of events.
 const (
-	maxStreams       = 32 // of a process
+	maxStreams       = 32 // of a process, half of them of one key
 	maxStreamIDBytes = 8 << 10
 
 	// heartbeatEvery is how often something is written though nothing happens: proxies
@@ -125,7 +125,7 @@ func (s *Server) openStream(w http.ResponseWriter, r *http.Request) (reader *fee
 	if len(last) > maxStreamIDBytes {
 		return nil, who, nil, refusal(sluice.CodeInvalid, "Last-Event-ID has %d bytes, at most %d are possible", len(last), maxStreamIDBytes)
 	}
-	release, err := takeAny(s.streams, "streams of events are open")
+	release, err := s.streams.take(who.ID, "streams of events are open")
 	if err != nil {
 		w.Header().Set("Retry-After", "5")
 		return nil, who, nil, err

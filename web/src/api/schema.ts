@@ -909,7 +909,7 @@ export interface paths {
         };
         /**
          * Events, as they are stored
-         * @description Server-Sent Events (WHATWG HTML, 9.2). `data` is an event as webhooks have it, on one line. A block with an `id` alone follows each page; sent back as `Last-Event-ID` it goes on there, and misses nothing that is still stored. `event: missed` has `{"count": 12, "at_least": false}`: so many were left out, because the reader has been behind for 30 s. A comment and the `id` come every 15 s. 32 streams at a time; a client that reads nothing for 10 s is cut off. Events of a partition, which those of a user are, are in order.
+         * @description Server-Sent Events (WHATWG HTML, 9.2). `data` is an event as webhooks have it, on one line. A block with an `id` alone follows each page; sent back as `Last-Event-ID` it goes on there, and misses nothing that is still stored. `event: missed` has `{"count": 12, "at_least": false}`: so many were left out, because the reader has been behind for 30 s. A comment and the `id` come every 15 s. 32 streams at a time, 16 of them of one key; a client that reads nothing for 10 s is cut off. Events of a partition, which those of a user are, are in order.
          *
          *     Permission: `events:read`. `confirm_url` of `optin_requested` is left out without `optin:write`.
          */
@@ -1661,7 +1661,7 @@ export interface paths {
         };
         /**
          * How all stands, once a second
-         * @description Server-Sent Events (WHATWG HTML, 9.2): each second one line of `data`, the answer of `/v1/overview`. The dashboard has one such stream for all tabs of a browser. It ends when its key or session does, within 5 seconds. A process has 64 at a time; a client that reads nothing for 10 s is cut off.
+         * @description Server-Sent Events (WHATWG HTML, 9.2): each second one line of `data`, the answer of `/v1/overview`. The dashboard has one such stream for all tabs of a browser. It ends when its key or session does, within 5 seconds. A process has 64 at a time, 32 of them of one key or account; a client that reads nothing for 10 s is cut off.
          *
          *     Permission: `status:read`.
          */
