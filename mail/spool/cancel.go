@@ -58,10 +58,6 @@ func (c *Canceller) Cancel(ctx context.Context, message string) (mail.Cancelled,
 	if len(rows) == 0 {
 		return mail.Cancelled{}, &sluice.Error{Code: sluice.CodeNotFound, Index: -1, Message: "there is no message " + message + "; one that was just accepted may take a moment"}
 	}
-	u := &unstored{c: c, ends: make(map[int]sluice.Position)}
-	if err := u.begin(ctx, rows); err != nil {
-		return mail.Cancelled{}, err
-	}
 	written := make(map[int]bool) // by number: its cancel is written
 	cancel := func(rows []mail.SendRow) error {
 		fresh := slices.DeleteFunc(rows, func(r mail.SendRow) bool { return written[r.Number] })
@@ -70,7 +66,12 @@ func (c *Canceller) Cancel(ctx context.Context, message string) (mail.Cancelled,
 		}
 		return c.write(ctx, fresh, sluice.MaxRecipients) // it may have others, so its body is counted down
 	}
+	accepted := acceptedAt(rows)
 	if err := cancel(rows); err != nil {
+		return mail.Cancelled{}, err
+	}
+	u := &unstored{c: c, accepted: accepted, ends: make(map[int]sluice.Position)}
+	if err := u.begin(ctx); err != nil { // behind the cancels: a log that cannot be asked stops none
 		return mail.Cancelled{}, err
 	}
 	var what mail.Cancelled
@@ -103,11 +104,16 @@ type unstored struct {
 	ends     map[int]sluice.Position // by partition, up to where it is to be stored
 }
 
-// begin looks where logs end. What is old is stored, mostly, and nothing is waited for.
-func (u *unstored) begin(ctx context.Context, rows []mail.SendRow) error {
+// acceptedAt is when the last of some sends was accepted, in ms.
+func acceptedAt(rows []mail.SendRow) (millis int64) {
 	for i := range rows {
-		u.accepted = max(u.accepted, rows[i].AcceptedMillis)
+		millis = max(millis, rows[i].AcceptedMillis)
 	}
+	return millis
+}
+
+// begin looks where logs end. What is old is stored, mostly, and nothing is waited for.
+func (u *unstored) begin(ctx context.Context) error {
 	ends, err := flow.LogEnds(ctx, u.c.Lanes)
 	if err != nil {
 		return err
