@@ -529,6 +529,9 @@ func (e *engine) end(atOnce bool) {
 // logBuffer keeps what an engine logs.
 type logBuffer struct{ logtest.Buffer }
 
+// speaksOfAGap looks for the word: the random name of a process may have its letters.
+func (l *logBuffer) speaksOfAGap() bool { return l.has(" gap") || l.has(`"gap`) }
+
 func (l *logBuffer) has(parts ...string) bool {
 	for line := range strings.Lines(l.String()) {
 		all := true
