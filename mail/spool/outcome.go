@@ -216,8 +216,8 @@ const (
 //
 // It is tried when half of its time is over, so each try comes soon and has as much time
 // behind it. What is left is less than the wait at first, and a sixtieth of it at last.
-// So there are six tries at most before a send expires. Of many that expire together
-// none hammers its route.
+// Waits are not all alike, so there are seven tries at most before a send expires. Of many
+// that expire together none hammers its route.
 func lastTries(nowMillis, againMillis, expiresMillis int64) int64 {
 	left := expiresMillis - nowMillis
 	if left < max(lastTryLeft.Milliseconds(), (againMillis-nowMillis)/lastTryPart) {
