@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"sluice/lib/dialer"
 	"sluice/store"
 )
 
@@ -50,6 +51,17 @@ const (
 	pgLockTimeout     = "55P03"
 )
 
+// quietFor is how long a connection is taken for alive because nothing was heard of its end.
+const quietFor = time.Second
+
+// mayBeLost reports whether a connection that was idle is asked before it is used: the
+// driver does not try a query again whose connection is lost. Its server says so when it ends
+// a connection, and the machine does if the server dies. So the one that was used just now
+// is asked if something has come alone: to ask is a round trip, as long as many a query.
+func mayBeLost(_ context.Context, p stdlib.ShouldPingParams) bool {
+	return p.IdleDuration > quietFor || !dialer.Quiet(p.Conn.PgConn().Conn())
+}
+
 func openPostgres(ctx context.Context, address string, options Options) (*Store, error) {
 	servers, err := postgresServersOf(address)
 	if err != nil {
@@ -57,10 +69,7 @@ func openPostgres(ctx context.Context, address string, options Options) (*Store,
 	}
 	where := servers.where()
 	d := &postgresDialect{copies: map[string]bool{}, lock: postgresLockTimeout(options.SessionTimeout)}
-	// A connection that was lost while idle is found before it is used: the
-	// driver would not try the query again. Reads are few.
-	always := func(context.Context, stdlib.ShouldPingParams) bool { return true }
-	reads := sql.OpenDB(servers.connector(stdlib.OptionAfterConnect(setUpPostgres), stdlib.OptionShouldPing(always)))
+	reads := sql.OpenDB(servers.connector(stdlib.OptionAfterConnect(setUpPostgres), stdlib.OptionShouldPing(mayBeLost)))
 	if err := d.look(ctx, reads, options.ReadOnly); err != nil {
 		_ = reads.Close()
 		return nil, fmt.Errorf("open database %s: %w", where, err)
@@ -77,7 +86,7 @@ func openPostgres(ctx context.Context, address string, options Options) (*Store,
 		return nil
 	})
 	s := newStore(d, options, where, reads, sql.OpenDB(servers.connector(writing)))
-	s.setSmall(sql.OpenDB(servers.connector(writing, stdlib.OptionShouldPing(always))))
+	s.setSmall(sql.OpenDB(servers.connector(writing, stdlib.OptionShouldPing(mayBeLost))))
 	if servers.found != nil {
 		s.moves = servers.found.moves.Load
 	}

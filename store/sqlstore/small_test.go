@@ -36,8 +36,9 @@ func TestSmallWritesDoNotWait(t *testing.T) {
 	}
 }
 
-// TestSmallConnectionsAreReplaced: the server has closed them while they were idle.
-func TestSmallConnectionsAreReplaced(t *testing.T) {
+// TestIdleConnectionsAreReplaced: the server has closed those of small writes and of reads
+// while they were idle, and within the time for which one is not asked (quietFor).
+func TestIdleConnectionsAreReplaced(t *testing.T) {
 	database := newPostgresDatabase(t)
 	s := migrated(t, postgres.SocketURL(database), sqlstore.Options{})
 	for n := uint64(1); n <= 3; n++ {
@@ -46,6 +47,8 @@ func TestSmallConnectionsAreReplaced(t *testing.T) {
 		if numbers[0] != n {
 			t.Errorf("lease number %d, want %d", numbers[0], n)
 		}
-		exec(t, bypass(t, "pgx", postgres.SocketURL(database)), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()")
+		_, err = s.Cursors(t.Context(), "store", []int{0})
+		must(t, err)
+		queryTexts(t, bypass(t, "pgx", postgres.SocketURL(database)), "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()")
 	}
 }
