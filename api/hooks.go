@@ -39,7 +39,7 @@ const (
 	hookTooLarge    = "too_large"
 	hookUnreadable  = "unreadable"  // the body is nothing that the provider posts, or it broke off
 	hookUnconfirmed = "unconfirmed" // SNS did not take the confirmation
-	hookUnavailable = "unavailable" // nothing could be written: the provider repeats
+	hookUnavailable = "unavailable" // it could not be checked, or nothing be written: the provider repeats
 	hookDead        = "dead_letter" // an event whose time is out of bounds
 )
 
@@ -225,6 +225,8 @@ func (s *Server) refuseHook(w http.ResponseWriter, r *http.Request, source *hook
 		told = refusal(sluice.CodeUnauthorized, "the request is not authenticated")
 	case errors.Is(err, hook.ErrUnconfirmed):
 		reason, told = hookUnconfirmed, refusal(sluice.CodeUnavailable, "the subscription could not be confirmed; ask again")
+	case errors.Is(err, hook.ErrNoCertificate):
+		told = refusal(sluice.CodeUnavailable, "the signature cannot be checked now; send it again")
 	case errors.Is(err, hook.ErrTooLarge), known && e.Code == sluice.CodeTooLarge:
 		reason = hookTooLarge
 		if !known {

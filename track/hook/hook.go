@@ -27,8 +27,9 @@ type Provider struct {
 	Name string
 
 	// Verify says whether a request is the provider's. An error wraps ErrRefused and
-	// says why, for a log; the caller gets no reason. It may wait for a certificate of
-	// SNS, which is what ctx is for; no other provider makes it wait.
+	// says why, for a log; the caller gets no reason. One that does not wrap it says that
+	// it may come again: ErrNoCertificate, or that of FirstBody. Verify may wait for a
+	// certificate of SNS and for FirstBody, which is what ctx is for.
 	Verify func(ctx context.Context, r *Request, a *Access) error
 
 	// Parse reads a body. It looks at no signature. The error is that the body is too

@@ -90,7 +90,7 @@ func NewReceiver(sources []Source, o Options) *Receiver {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Receiver{
-		sources: sources, log: o.Log, clock: o.Clock, public: o.PublicURL, roots: o.Roots, certificates: NewCertificates(o.Transport),
+		sources: sources, log: o.Log, clock: o.Clock, public: o.PublicURL, roots: o.Roots, certificates: NewCertificates(o.Transport, o.Clock),
 		client: http.Client{
 			Transport: o.Transport, Timeout: askTimeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -160,8 +160,9 @@ func (r *Receiver) Early(ctx context.Context, s *Source, q *Request) error {
 
 // Receive verifies a request of a source and reads it. It confirms a subscription of SNS
 // that the request asks for, and waits for that, some seconds at most. An error wraps
-// ErrRefused (it is not the provider's), ErrUnconfirmed (it may come again), is that of a
-// body that nobody can have meant, or that of FirstWith (it may come again).
+// ErrRefused (it is not the provider's), ErrUnconfirmed or ErrNoCertificate (it may come
+// again), is that of a body that nobody can have meant, or that of FirstWith (it may come
+// again).
 func (r *Receiver) Receive(ctx context.Context, s *Source, q *Request) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*askTimeout) // certificate and confirmation: others wait for the place
 	defer cancel()

@@ -28,6 +28,7 @@ import (
 type snsServer struct {
 	certificate []byte
 	status      int
+	away        error // of a certificate
 	asked       []string
 }
 
@@ -35,6 +36,9 @@ func (s *snsServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.asked = append(s.asked, r.URL.String())
 	body, status := "<ConfirmSubscriptionResponse/>", s.status
 	if strings.HasSuffix(r.URL.Path, ".pem") {
+		if s.away != nil {
+			return nil, s.away
+		}
 		body, status = string(s.certificate), http.StatusOK
 	}
 	return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: http.Header{"Location": {"https://10.0.0.1/"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
@@ -100,6 +104,34 @@ func TestReceiveSNS(t *testing.T) {
 	}
 	if _, err := r.Receive(t.Context(), source, signer.message(t, ended, nil)); err != nil || len(server.asked) != 0 {
 		t.Errorf("the end of a subscription: %v, asked %q", err, server.asked)
+	}
+}
+
+// A message is not refused for good while the certificate cannot be fetched, or is none: it
+// comes again. One whose certificate is elsewhere is refused.
+func TestReceiveSNSWithoutCertificate(t *testing.T) {
+	r, signer, server := sesReceiver(t)
+	source, good := r.Source("ses", "main"), signer.certificate
+	receive := func(spoil func(map[string]string)) error {
+		r.clock.(*clocktest.Clock).Move(certificateRest)
+		_, err := r.Receive(t.Context(), source, signer.message(t, nil, spoil))
+		return err
+	}
+	for name, breaks := range map[string]func(){
+		"nothing answers": func() { server.away = errors.New("no route to host") },
+		"it is cut off":   func() { server.certificate = good[:len(good)/2] },
+	} {
+		breaks()
+		if err := receive(nil); !errors.Is(err, ErrNoCertificate) || errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v", name, err)
+		}
+		server.away, server.certificate = nil, good
+	}
+	if err := receive(set("SigningCertURL", "https://example.com/SimpleNotificationService-0.pem")); !errors.Is(err, ErrRefused) || errors.Is(err, ErrNoCertificate) {
+		t.Errorf("elsewhere: %v", err)
+	}
+	if err := receive(nil); err != nil {
+		t.Errorf("when it is there: %v", err)
 	}
 }
 

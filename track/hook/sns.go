@@ -10,6 +10,8 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
@@ -161,6 +163,7 @@ func snsSum(o object, kind string) (crypto.Hash, []byte) {
 }
 
 // snsKey returns the key of the certificate at a URL, whose chain and validity it checks.
+// That the certificate cannot be fetched is no refusal: SNS drops what is refused for good.
 func (a *Access) snsKey(ctx context.Context, address string) (*rsa.PublicKey, error) {
 	if err := SNSCertificateURL(address); err != nil {
 		return nil, err
@@ -170,7 +173,7 @@ func (a *Access) snsKey(ctx context.Context, address string) (*rsa.PublicKey, er
 	}
 	text, err := a.Certificates(ctx, address)
 	if err != nil {
-		return nil, refuse("fetch the certificate: %v", err)
+		return nil, fmt.Errorf("%w: %w", ErrNoCertificate, err)
 	}
 	leaf, others, err := readChain(text)
 	if err != nil {
@@ -207,7 +210,7 @@ func readChain(text []byte) (leaf *x509.Certificate, others *x509.CertPool, err 
 		}
 	}
 	if leaf == nil {
-		return nil, nil, refuse("it is no PEM")
+		return nil, nil, errors.New("it is no PEM")
 	}
 	return leaf, others, nil
 }

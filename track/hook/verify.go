@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// ErrRefused is what every error of Verify wraps: the request is not the provider's.
+// ErrRefused is what an error of Verify wraps if the request is not the provider's. Any
+// other error says that this could not be found out now.
 var ErrRefused = errors.New("the request is not authenticated")
 
 // ErrStale is what an error of Verify wraps as well if the signed time does not hold.
@@ -40,7 +41,7 @@ type Access struct {
 	Topics []string
 
 	// Certificates returns the PEM text that a URL of SNS has. The URL has passed
-	// SNSHost. Nil: no request of SNS is authentic.
+	// SNSCertificateURL. Nil: no request of SNS is authentic.
 	Certificates func(ctx context.Context, url string) ([]byte, error)
 
 	// FirstBody reports whether a signature of Mailgun, made at a time, is new or came with
