@@ -233,8 +233,10 @@ func TestTargets(t *testing.T) {
 	for target, want := range map[string]string{
 		"https://a.example/\r\nSet-Cookie: x=y": "", "https://a.example/\n": "", "https://a.example/\x00": "", "javascript:alert(1)": "",
 		"//evil.example/": "", "https:/evil.example": "", "ftp://a.example/": "", "data:text/html,x": "", "https://": "", "": "",
-		"https://a.example\\@evil.example/": "", "https://a b.example/": "",
-		"HTTPS://a.example/x y": "HTTPS://a.example/x%20y", "http://a.example/?q=%0d%0a": "http://a.example/?q=%0d%0a", "https://a.example/\x80": "https://a.example/%80",
+		"https://a.example\\@evil.example/": "", "https://a b.example/": "", `https://a.example\sale`: "",
+		"https://a.example/sale/50%-off": "https://a.example/sale/50%-off", "https://a.example/caf%u00e9": "https://a.example/caf%u00e9", "https://a.example/p#100%": "https://a.example/p#100%",
+		"https://bücher.example?q=%": "https://b%C3%BCcher.example?q=%",
+		"HTTPS://a.example/x y":      "HTTPS://a.example/x%20y", "http://a.example/?q=%0d%0a": "http://a.example/?q=%0d%0a", "https://a.example/\x80": "https://a.example/%80",
 	} {
 		w := k.ask(request("GET", k.click(t, target), browser))
 		got := w.Header().Get("Location")

@@ -182,6 +182,8 @@ func TestBounds(t *testing.T) {
 
 var targets = []string{
 	"https://example.com/", "http://example.com", "HTTPS://EXAMPLE.com/a b?x=1&y=%2F+z#part", "https://example.com/ä/\xff?q='\"<>\\", "https://u:p@example.com:8443/?a=b;c=d",
+	"https://example.com/50%-off", "https://example.com/caf%u00e9", "https://example.com/#100%", "https://example.com?q=%", "https://example.com/a\\b", "https://bücher.example",
+	"https://example.com/@other.example", "https://example.com?@other.example", "https://example.com#@other.example",
 }
 
 // A request reads back what a URL was made of, byte for byte.
@@ -255,6 +257,8 @@ func TestRedirects(t *testing.T) {
 	for _, target := range []string{
 		"", "#top", "/path", "//example.com", "mailto:ann@example.com", "tel:+1", "javascript:alert(1)//://", "data:text/html,x", "ftp://example.com", "https:example.com",
 		"https://", "https:///path", "https://?x", "https://example.com/\r\nSet-Cookie: a=b", "https://example.com/\x00", "https://example.com/\t", " https://example.com",
+		`https://example.com\sale`, `https://example.com\@other.example/`, `https://other.example\@example.com/`, "https://a b.example/", "https://a%2fb.example/", "https://a%5cb.example/", "https://50%@example.com/",
+		"https://{{host}}/", "https://user@/", "https://:80/", "https://[example.com/", "https://example.com:port/", "http\u017f://example.com", "https //example.com",
 		"https://example.com/" + strings.Repeat("x", MaxLongTargetBytes),
 	} {
 		if Redirects(target) {

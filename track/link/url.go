@@ -107,8 +107,10 @@ func Target(rawQuery string) (string, bool) {
 	return "", false
 }
 
-// Redirects reports whether a click may lead to target: http or https with a host,
-// not too long, and without characters that no header may have (RFC 9110, 5.5).
+// Redirects reports whether a click may lead to target: http or https with a host that
+// browsers read as it stands there, not too long, and without characters that no header
+// may have (RFC 9110, 5.5). What is behind the host may be anything, as for browsers: they
+// take a % that is no escape as it is.
 func Redirects(target string) bool {
 	if len(target) > MaxLongTargetBytes {
 		return false
@@ -118,12 +120,32 @@ func Redirects(target string) bool {
 			return false
 		}
 	}
-	_, rest, found := strings.Cut(target, "://")
-	if !found || rest == "" || strings.IndexByte("/\\?# ", rest[0]) >= 0 {
+	scheme, rest, _ := strings.Cut(target, "://")
+	if scheme = strings.ToLower(scheme); scheme != "https" && scheme != "http" {
 		return false
 	}
-	scheme := target[:len(target)-len(rest)-len("://")]
-	return strings.EqualFold(scheme, "https") || strings.EqualFold(scheme, "http")
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	// Browsers end the host at a backslash, too (URL, 4.4). Parse refuses one, and a space
+	// or an escape of ASCII in a host: nobody reads another host in what is left.
+	u, err := url.Parse("https://" + Location(rest[:end]))
+	return err == nil && u.Hostname() != ""
+}
+
+// Location returns a target that Redirects says yes of as the header Location has it:
+// spaces and bytes beyond ASCII are escaped (RFC 3986, 2.1; RFC 3987, 3.1).
+func Location(target string) string {
+	b := make([]byte, 0, len(target)+16)
+	for i := range len(target) {
+		if c := target[i]; c <= ' ' || c >= 0x7f {
+			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+		} else {
+			b = append(b, c)
+		}
+	}
+	return string(b)
 }
 
 const upperHex = "0123456789ABCDEF"

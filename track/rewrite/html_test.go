@@ -89,6 +89,8 @@ func TestLinks(t *testing.T) {
 		{"references, once", `<a href="https://a/?b=1&amp;c=2&amp;amp;d&#61;3&#x3D;4&lt;&copy=5&copy&copy;&nope;&">`,
 			`<a href="<1 https://a/?b=1&c=2&amp;d=3=4<&copy=5©©&nope;&>">`},
 		{"bytes of a query", `<a href="https://a/ä?b=%2f+%20&c=;#d">`, `<a href="<1 https://a/ä?b=%2f+%20&c=;#d>">`},
+		{"a % that is no escape", `<a href="https://a/50%-off"><a href="https://a/caf%u00e9#100%">`, `<a href="<1 https://a/50%-off>"><a href="<2 https://a/caf%u00e9#100%>">`},
+		{"hosts that are none stay", `<a href="https://a.example\sale"><a href="https://a b/"><a href="https://{{host}}/"><a href="https://%/">`, ""},
 		{"scheme in capitals", `<a href="HTTPS://A/">`, `<a href="<1 HTTPS://A/>">`},
 		{"others stay", `<a href="mailto:a@b"><a href="tel:1"><a href="sms:1"><a href="#x"><a href="/x"><a href="javascript:x"><a href="data:x"><a href="{{x}}"><a href><a href="">`, ""},
 		{"ours stay", `<a href="https://mail.example.com/unsubscribe?t=x"><a href="HTTPS://t.example.com/t/u/x">`, ""},
