@@ -28,8 +28,8 @@ const (
 	snsTypeHeader = "X-Amz-Sns-Message-Type"
 )
 
-// snsMaxAge is how old a message of SNS may be. SNS repeats a message for 3,600 seconds,
-// and signs the time once.
+// snsMaxAge is how old a message of SNS may be. SNS signs the time once. It repeats a
+// message for a minute by default, and for 3,600 seconds if a delivery policy says so.
 const snsMaxAge = time.Hour + maxAge
 
 // Confirmation is what SNS asks before it posts events, or after it was told to stop.
