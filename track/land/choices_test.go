@@ -12,6 +12,7 @@ import (
 
 	"sluice"
 	"sluice/ingest/spill"
+	"sluice/test/clocktest"
 	"sluice/user"
 )
 
@@ -86,6 +87,7 @@ func TestChoices(t *testing.T) {
 			if c.Away() != (x.err != nil || x.hangs) {
 				t.Errorf("away: %v", c.Away())
 			}
+			c.Clock = clocktest.At(time.Now().Add(fileQuiet))
 			c.release(t.Context())
 			if c.Away() && x.inFile {
 				t.Error("redis answers, and is not asked")

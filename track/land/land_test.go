@@ -278,14 +278,65 @@ func TestSpills(t *testing.T) {
 			k.ping.Store(nil)
 			k.logs.set(nil, false)
 			r.release(t.Context())
-			if n := spilled(t, k.spill); n != 20 {
-				t.Errorf("%d events in the file, want 20", n)
-			}
 			k.ask(request("GET", k.pixel(t), browser))
 			if len(k.logs.events) != 1 {
 				t.Error("Redis is back, and is not tried")
 			}
+			r.Clock = clocktest.At(time.Now().Add(fileQuiet))
+			r.release(t.Context())
+			if n := spilled(t, k.spill); n != 20 {
+				t.Errorf("%d events in the file, want 20", n)
+			}
 		})
+	}
+}
+
+// refusing is a kit on a clock, whose Redis answers a ping all the time, whatever becomes
+// of writes.
+type refusing struct {
+	*kit
+	t     *testing.T
+	clock *clocktest.Clock
+	said  strings.Builder
+}
+
+func newRefusing(t *testing.T) *refusing {
+	k := &refusing{kit: newKit(t), t: t, clock: clocktest.At(time.UnixMilli(1_780_000_000_000))}
+	r := k.o.Recorder
+	r.Clock, r.Log, k.o.Clock = k.clock, slog.New(slog.NewTextHandler(&k.said, nil)), k.clock
+	return k
+}
+
+// open has a mail opened, while writes fail; nil: they succeed.
+func (k *refusing) open(failing error) {
+	k.t.Helper()
+	k.logs.set(failing, false)
+	if w := k.ask(request("GET", k.pixel(k.t), browser)); w.Code != 200 {
+		k.t.Fatal(w.Code)
+	}
+}
+
+func (k *refusing) pass(d time.Duration) {
+	k.clock.Move(d)
+	k.o.Recorder.release(k.t.Context())
+}
+
+// files says how many files were ended, which the log of the program says of each.
+func (k *refusing) files(want int) {
+	k.t.Helper()
+	all, err := spill.List(k.spill)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	ended := 0
+	for _, f := range all {
+		if one, err := spill.OpenFile(f.Path); err == nil {
+			ended++
+			_ = one.Close()
+		}
+	}
+	if ended != want || strings.Count(k.said.String(), "replayed") != want {
+		k.t.Errorf("%d files were ended, want %d\n%s", ended, want, k.said.String())
 	}
 }
 
@@ -293,39 +344,8 @@ func TestSpills(t *testing.T) {
 // when the logs take events again for a while, or after minutes, and not each second; and
 // the log of the program says nothing else.
 func TestSpillsWhileFull(t *testing.T) {
-	k := newKit(t)
-	clock := clocktest.At(time.UnixMilli(1_780_000_000_000))
-	var said strings.Builder
-	r := k.o.Recorder
-	r.Clock, r.Log, k.o.Clock = clock, slog.New(slog.NewTextHandler(&said, nil)), clock
-	open := func(full error) {
-		t.Helper()
-		k.logs.set(full, false)
-		if w := k.ask(request("GET", k.pixel(t), browser)); w.Code != 200 {
-			t.Fatal(w.Code)
-		}
-	}
-	pass := func(d time.Duration) {
-		clock.Move(d)
-		r.release(t.Context())
-	}
-	files := func(want int) {
-		t.Helper()
-		all, err := spill.List(k.spill)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended := 0
-		for _, f := range all {
-			if one, err := spill.OpenFile(f.Path); err == nil {
-				ended++
-				_ = one.Close()
-			}
-		}
-		if ended != want || strings.Contains(said.String(), "answers again") {
-			t.Errorf("%d files were ended, want %d\n%s", ended, want, said.String())
-		}
-	}
+	k := newRefusing(t)
+	open, pass, files := k.open, k.pass, k.files
 	full := &flow.LogFullError{}
 	for range 60 {
 		open(full)
@@ -338,20 +358,59 @@ func TestSpillsWhileFull(t *testing.T) {
 		pass(time.Second)
 	}
 	files(0)
-	pass(fullQuiet) // one was written last
+	pass(fileQuiet) // one was written last
 	files(1)
 	open(full)
 	for range 20 { // nobody comes: nothing is known
 		pass(10 * time.Second)
 	}
 	files(1)
-	pass(fullHold)
+	pass(fileHold)
 	files(2)
 	open(full)
 	open(errors.New("connection refused"))
 	pass(time.Second)
-	if !strings.Contains(said.String(), "answers again") {
-		t.Errorf("Redis was away, and is back:\n%s", said.String())
+	files(2)
+	pass(fileQuiet) // Redis was away, and is back, and nobody comes
+	files(3)
+}
+
+// A Redis that answers a ping and takes no writes costs a file in some minutes, and not one
+// each second. What is in the file is replayed when writes succeed for a while.
+func TestSpillsWhileRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		full bool // it is known that Redis answers
+	}{
+		"out of memory":    {fmt.Errorf("append: %w", sluice.ErrFull), true},
+		"too few replicas": {fmt.Errorf("append: %w", flow.ErrReplicas), true},
+		"read-only":        {errors.New("READONLY You can't write against a read only replica."), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newRefusing(t)
+			for range int(fileHold/time.Second) - 1 {
+				k.open(c.err)
+				k.pass(time.Second)
+			}
+			k.files(0)
+			k.open(c.err)
+			k.pass(time.Second)
+			k.files(1)
+			for range 20 { // now and then there is room
+				k.open(c.err)
+				k.pass(time.Second)
+				k.open(nil)
+				k.pass(time.Second)
+			}
+			k.files(1)
+			k.pass(fileQuiet)
+			k.files(2)
+			k.open(c.err)
+			k.pass(fileQuiet) // nobody comes
+			k.files(map[bool]int{true: 2, false: 3}[c.full])
+			k.pass(fileHold)
+			k.files(3)
+		})
 	}
 }
 

@@ -28,34 +28,34 @@ const (
 	// releaseEvery is how often it is looked whether a file can be replayed.
 	releaseEvery = time.Second
 
-	// A file that is written because a log is full ends when writes succeed and none was
-	// refused for fullQuiet, and fullHold after it was begun in any case. Redis answers a
-	// ping all the time meanwhile: by that alone there would be a file each second.
-	fullQuiet = 10 * time.Second
-	fullHold  = 5 * time.Minute
+	// A file ends when Redis answers a ping and no write has failed for fileQuiet, and
+	// fileHold after it was begun if Redis answers a ping at all. Redis may answer all the
+	// time, and take no writes: by the ping alone there would be a file each second.
+	fileQuiet = 10 * time.Second
+	fileHold  = 5 * time.Minute
 )
 
-// Spillway is a file beside Redis. It knows whether Redis answers and has room, and ends
-// the file when it does again. Its methods may be called by several goroutines at once;
-// Run once.
+// Spillway is a file beside Redis. It knows whether Redis takes writes, and ends the file
+// when it does again. Its methods may be called by several goroutines at once; Run once.
 //
-// While Redis does not answer, one write a second tries it and the others go to the file
-// at once. Else each visitor would wait for as long as Redis may take, and 512
-// connections would be all of them.
+// While Redis takes none, one write a second tries it and the others go to the file at
+// once. Else each visitor would wait for as long as Redis may take, and 512 connections
+// would be all of them. A ping that is answered has the next write try at once, and says
+// no more: the file is not ended by it while writes fail.
 type Spillway struct {
 	Spill *spill.Writer
 	Ping  func(ctx context.Context) error // of Redis
 	Clock sluice.Clock
 	Log   *slog.Logger
 
-	what    string // is recorded, in the log
-	tryAt   atomic.Int64
-	waits   deadline.Shared
-	spilled atomic.Int64
-	spills  atomic.Int64 // since the file was released
-	begunAt atomic.Int64 // when the first of these was
-	fullAt  atomic.Int64 // when a log was last full, in ms; 0: the last refusal was another one
-	took    atomic.Bool  // a write succeeded behind fullAt
+	what     string // is recorded, in the log
+	tryAt    atomic.Int64
+	waits    deadline.Shared
+	spilled  atomic.Int64
+	spills   atomic.Int64 // since the file was released
+	begunAt  atomic.Int64 // when the first of these was
+	failedAt atomic.Int64 // when a write last failed, in ms
+	full     atomic.Bool  // by that failure Redis answers and has no room, and no write has succeeded since
 
 	complain sync.Mutex
 	said     time.Time
@@ -85,16 +85,14 @@ func (s *Spillway) offer(now time.Time, write func(ctx context.Context) error) e
 		if at != 0 {
 			s.tryAt.Store(0)
 		}
-		if s.fullAt.Load() != 0 {
-			s.took.Store(true)
+		if s.full.Load() {
+			s.full.Store(false)
 		}
 		return nil
 	}
-	if _, full := errors.AsType[*flow.LogFullError](err); full {
-		s.fullAt.Store(now.UnixMilli())
-		s.took.Store(false)
-	} else {
-		s.fullAt.Store(0)
+	s.failedAt.Store(now.UnixMilli())
+	s.full.Store(errors.Is(err, sluice.ErrFull) || errors.Is(err, flow.ErrReplicas))
+	if _, one := errors.AsType[*flow.LogFullError](err); !one { // else other partitions may take theirs
 		s.tryAt.CompareAndSwap(at, s.Clock.Now().Add(tryEvery).UnixMilli())
 	}
 	return err
@@ -121,8 +119,8 @@ func (s *Spillway) say(text string, err error, with ...any) {
 	s.Log.Warn(text, append(with, "error", err)...)
 }
 
-// Run ends the file that is being written when Redis takes writes, so that it is
-// replayed, until fetch ends; then it ends the file in any case.
+// Run ends the file that is being written when Redis takes writes again, as far as that
+// is known, so that it is replayed, until fetch ends; then it ends the file in any case.
 func (s *Spillway) Run(fetch, _ context.Context) {
 	for err := error(nil); err == nil; err = sluice.Pause(fetch, releaseEvery) {
 		s.release(fetch)
@@ -146,20 +144,18 @@ func (s *Spillway) release(ctx context.Context) {
 	if s.Ping(ctx) != nil {
 		return
 	}
-	text := "redis answers again: " + s.what + " of a file are replayed"
-	if full := s.fullAt.Load(); full != 0 {
-		now := s.Clock.Now().UnixMilli()
-		switch {
-		case s.took.Load() && now-full >= fullQuiet.Milliseconds():
-			s.fullAt.Store(0)
-			text = "the logs have room again: " + s.what + " of a file are replayed"
-		case now-s.begunAt.Load() >= fullHold.Milliseconds():
-			text = "a log was full some minutes long: " + s.what + " of a file are replayed as far as there is room"
-		default:
-			return
-		}
-	}
 	s.tryAt.Store(0)
+	now := s.Clock.Now().UnixMilli()
+	since := now - s.failedAt.Load() // below 0: the clock was set back
+	var text string
+	switch {
+	case !s.full.Load() && (since < 0 || since >= fileQuiet.Milliseconds()):
+		text = "redis answers, and no write has failed for some seconds: " + s.what + " of a file are replayed"
+	case now-s.begunAt.Load() >= fileHold.Milliseconds():
+		text = "redis answers, and it is not known whether it takes writes: " + s.what + " of a file are replayed as far as it does"
+	default:
+		return
+	}
 	s.end()
 	if s.spills.Add(-n) > 0 { // these came meanwhile
 		s.begunAt.Store(s.Clock.Now().UnixMilli())
