@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -463,6 +464,60 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// One that was down has marked a batch of each partition when it is switched off by itself.
+// It is told, too, how many it has missed, and the batches are still posted.
+func TestLostWhileDown(t *testing.T) {
+	k := newKit(t)
+	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	w, _ := k.add(r.URL, 10, "mail")
+	sender := k.sender()
+	sender.Kept = map[sluice.EventKind]int{sluice.KindMail: 10}
+	for part := range partitions {
+		k.rows = 6 // the next is of now
+		k.put(part, "mail.sent", "mail.opened")
+	}
+	e := k.endpoint(sender, w)
+	began := k.clock.Now()
+	for err := error(nil); !errors.Is(err, errOff); k.clock.Move(time.Hour) {
+		if _, err = e.pass(t.Context(), t.Context()); err != nil && !errors.Is(err, errOff) {
+			t.Fatal(err)
+		}
+		if k.clock.Now().Sub(began) > 48*time.Hour {
+			t.Fatal("it is not switched off")
+		}
+	}
+	lanes, err := k.store.WebhookLanes(t.Context(), w.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for part, lane := range lanes {
+		if lane.To == (sluice.Place{}) {
+			t.Fatalf("nothing is marked of partition %d", part)
+		}
+	}
+	k.clock.Move(12 * 24 * time.Hour)
+	on := store.WebhookOn
+	if w, err = k.service.Change(t.Context(), w.ID, &Change{Status: &on}); err != nil {
+		t.Fatal(err)
+	}
+	r.mu.Lock()
+	r.answer, r.all = nil, nil
+	r.mu.Unlock()
+	for range 2 {
+		e = k.endpoint(sender, w)
+		k.pass(e)
+		k.pass(e)
+	}
+	notes, err := k.store.WebhookDeliveries(t.Context(), w.ID, 100)
+	lost := slices.DeleteFunc(notes, func(n store.WebhookDelivery) bool { return n.Outcome != store.DeliveryLost })
+	if err != nil || len(lost) != 1 || lost[0].Events < partitions || !strings.Contains(lost[0].Error, "were removed by retention") {
+		t.Errorf("lost: %+v, %v", lost, err)
+	}
+	if !k.inOrder(ids(r.requests())) {
+		t.Errorf("got %v, want %v", ids(r.requests()), k.written)
+	}
+}
+
 // One that has all is told nothing of the kind, though the log of a partition is quiet for
 // longer than events are kept. Neither where an event came last that was posted, nor where
 // one came that is not wanted.
@@ -487,7 +542,17 @@ func TestNothingLost(t *testing.T) {
 	}
 	k.clock.Move(12 * 24 * time.Hour)
 	k.pass(k.endpoint(sender, w))
+	r.mu.Lock()
+	r.answer = func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
+	r.mu.Unlock()
+	k.put(0, "mail.sent") // it fails: the batch is marked behind a long silence
+	k.waitForHeads(sender)
+	k.pass(e)
+	k.pass(k.endpoint(sender, w))
 	notes, err := k.store.WebhookDeliveries(t.Context(), w.ID, 100)
+	if err == nil && !slices.ContainsFunc(notes, func(n store.WebhookDelivery) bool { return n.Outcome == store.DeliveryFailed }) {
+		t.Error("nothing has failed")
+	}
 	if err != nil || slices.ContainsFunc(notes, func(n store.WebhookDelivery) bool { return n.Outcome == store.DeliveryLost }) {
 		t.Errorf("%+v, %v", notes, err)
 	}
