@@ -114,6 +114,7 @@ type Watcher struct {
 
 // watched is a domain that was met.
 type watched struct {
+	name   string
 	met    time.Time
 	queued bool          // it waits, or is being looked at
 	first  chan struct{} // closed when it was looked at once
@@ -144,13 +145,14 @@ func (w *Watcher) meet(domain string) *watched {
 		if len(w.watched) >= MaxWatched {
 			w.forgetOne()
 		}
-		d = &watched{first: make(chan struct{})}
-		w.watched[domain] = d
+		// The name may share the memory of a batch, which would be kept whole.
+		d = &watched{name: strings.Clone(domain), first: make(chan struct{})}
+		w.watched[d.name] = d
 	}
 	d.met = now
 	if !d.queued && !d.result.fresh(now) {
 		select {
-		case w.queue <- domain:
+		case w.queue <- d.name:
 			d.queued = true
 		default: // it is met again
 		}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
+	"weak"
 
 	"sluice"
 	"sluice/flow"
@@ -256,5 +259,27 @@ func TestWatcherForgets(t *testing.T) {
 	}
 	if len(x.watched) != MaxWatched || len(x.queue) != MaxWatched {
 		t.Errorf("%d domains are remembered, %d wait", len(x.watched), len(x.queue))
+	}
+}
+
+// What is remembered of a domain keeps no batch in memory: the sender of a send shares
+// that of the batch it was read from. This holds when the domain is looked at again, too.
+func TestWatchedKeepNoBatch(t *testing.T) {
+	x := startWatcher(t, newBoard(t))
+	for _, found := range []doctor.Severity{doctor.SeverityUnknown, doctor.SeverityWarning} {
+		x.looks.set("shop.example", found)
+		batch := strings.Repeat("x", 1<<10) + "shop.example"
+		of := weak.Make(unsafe.StringData(batch))
+		x.Meet(batch[1<<10:])
+		batch = ""
+		until(t, "what is "+string(found)+" is found", func() bool {
+			r, ok := x.Await(t.Context(), "shop.example")
+			return ok && r.Worst(found) != nil
+		})
+		runtime.GC()
+		if of.Value() != nil {
+			t.Error("the batch is kept with the domain of one of its senders")
+		}
+		x.clock.Move(badFor)
 	}
 }

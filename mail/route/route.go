@@ -279,6 +279,7 @@ func (r *Router) domain(name string, now time.Time) *domain {
 	if len(r.domains) >= MaxDomains {
 		r.forget()
 	}
+	name = strings.Clone(name) // it may share the memory of a batch, which would be kept whole
 	d := &domain{name: name, asked: now, lines: make([]*line, len(r.routes))}
 	d.allowed, _ = r.allowed.find(name)
 	for i, x := range r.routes {

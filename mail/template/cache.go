@@ -4,6 +4,8 @@ import (
 	lru "container/list"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -76,7 +78,7 @@ func (c *Cache) Get(ctx context.Context, id string, version int) (*Template, err
 		if err != nil {
 			return nil, fmt.Errorf("compile version %d of template %s: %w", version, id, err)
 		}
-		c.add(key, t)
+		c.add(t)
 		return t, nil
 	})
 	select {
@@ -98,13 +100,29 @@ func (c *Cache) Compiled(name string, v *mail.TemplateVersion) (*Template, error
 	if t := c.look(key); t != nil {
 		return t, nil
 	}
-	t, err := Compile(v)
+	own := ownTexts(v)
+	t, err := Compile(&own)
 	if err != nil {
 		return nil, err
 	}
-	t.id, t.version = name, 0
-	c.add(key, t)
+	t.id, t.version = strings.Clone(name), 0
+	c.add(t)
 	return t, nil
+}
+
+// ownTexts returns a mail whose texts share no memory with what they were read from:
+// the content of a send has variables too, which would be kept and not counted.
+func ownTexts(v *mail.TemplateVersion) mail.TemplateVersion {
+	own := *v
+	own.Headers = slices.Clone(v.Headers)
+	texts := []*string{&own.Subject, &own.Preheader, &own.From, &own.HTML, &own.Text}
+	for i := range own.Headers {
+		texts = append(texts, &own.Headers[i].Name, &own.Headers[i].Value)
+	}
+	for _, text := range texts {
+		*text = strings.Clone(*text)
+	}
+	return own
 }
 
 func (c *Cache) look(key cacheKey) *Template {
@@ -118,7 +136,10 @@ func (c *Cache) look(key cacheKey) *Template {
 	return e.Value.(*Template)
 }
 
-func (c *Cache) add(key cacheKey, t *Template) {
+// add keeps a template under its own id and version: those that it was asked for by may
+// share the memory of a batch, which would be kept whole.
+func (c *Cache) add(t *Template) {
+	key := cacheKey{t.id, t.version}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known[key] != nil {

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"unsafe"
+	"weak"
 
 	"sluice"
 	"sluice/mail"
@@ -147,4 +150,63 @@ func TestContent(t *testing.T) {
 			t.Errorf("%s: %s", text, fmt.Sprint(got))
 		}
 	}
+}
+
+// What is kept of a mail is its own texts, which are counted: not the batch that its send
+// was read from, nor the content with its variables.
+func TestCacheKeepsNoBatch(t *testing.T) {
+	c := NewCache(&counted{size: 10}, 0)
+	batch := strings.Repeat("x", 1<<10) + "m-1"
+	own := &mail.TemplateVersion{Subject: "s", Text: "t {{ a }}", Class: mail.ClassTransactional, Headers: []mail.TemplateHeader{{Name: "X-A", Value: "b"}}}
+	content := string((&Content{Mail: own, Variables: `{"a":"` + strings.Repeat("x", 1<<10) + `"}`}).Append(nil))
+	parsed, err := ParseContent(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, in := weak.Make(unsafe.StringData(batch)), weak.Make(unsafe.StringData(content))
+	made, err := c.Compiled(batch[1<<10:], parsed.Mail)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, content, parsed = "", "", Content{}
+	runtime.GC()
+	if of.Value() != nil {
+		t.Error("the batch is kept with the name of a mail")
+	}
+	if in.Value() != nil {
+		t.Error("the content of a mail is kept with its texts")
+	}
+	got, err := made.Render(&Input{Variables: `{"a":"b"}`})
+	if err != nil || got.Subject != "s" || got.Text != "t b" || len(got.Headers) != 1 || got.Headers[0] != own.Headers[0] {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	runtime.KeepAlive(c)
+}
+
+// A stored template is kept under the id that the store knows, not under the text that
+// it was asked for by.
+func TestCacheKeepsNoAskedID(t *testing.T) {
+	c := NewCache(stored{}, 0)
+	content := strings.Repeat("x", 1<<10) + "welcome"
+	of := weak.Make(unsafe.StringData(content))
+	if _, err := c.Get(t.Context(), content[1<<10:], 3); err != nil {
+		t.Fatal(err)
+	}
+	content = ""
+	for i := 0; of.Value() != nil && i < 100; i++ { // the goroutine that has read it may not have ended yet
+		runtime.GC()
+	}
+	if of.Value() != nil {
+		t.Error("the content is kept with the id that it names")
+	}
+	if c.look(cacheKey{"welcome", 3}) == nil {
+		t.Error("the template is not kept")
+	}
+}
+
+// stored is a store of one template, whose id is a text of its own, as databases give it.
+type stored struct{ mail.TemplateStore }
+
+func (stored) TemplateVersion(_ context.Context, id string, version int) (mail.TemplateVersion, error) {
+	return mail.TemplateVersion{Template: strings.Clone(id), Version: version, Subject: "s", Text: "t", Class: mail.ClassMarketing}, nil
 }

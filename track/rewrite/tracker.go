@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 
 	"sluice"
@@ -227,6 +228,7 @@ func (c *layouts) put(name layoutName, l layout) {
 	if c.kept == nil {
 		c.kept = make(map[layoutName]layout)
 	}
+	name.message = strings.Clone(name.message) // it may share the memory of a batch, which would be kept whole
 	c.kept[name] = l
 	c.order = append(c.order, name)
 	c.bytes += size

@@ -3,8 +3,11 @@ package rewrite
 import (
 	"bytes"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
+	"weak"
 
 	"sluice/lib/mime"
 	"sluice/mail"
@@ -146,5 +149,23 @@ func BenchmarkMessage(b *testing.B) {
 				tr.Message(b.Context(), content, tracked(0, recipients, mail.TrackAll))
 			}
 		})
+	}
+}
+
+// What is kept of a message is counted: not the batch that one of its sends was read from.
+func TestLayoutsKeepNoBatch(t *testing.T) {
+	tr := New(keys(t), all)
+	batch := strings.Repeat("x", 1<<10) + place.Message
+	of := weak.Make(unsafe.StringData(batch))
+	s := tracked(0, 2, mail.TrackAll)
+	s.Send.Message = batch[1<<10:]
+	tr.Message(t.Context(), build(t, "<a href='https://a/'>x</a>"), s)
+	s, batch = nil, ""
+	runtime.GC()
+	if of.Value() != nil {
+		t.Error("the batch is kept with the name of a message")
+	}
+	if _, ok := tr.layouts.get(layoutName{place.Message, mail.TrackAll}); !ok {
+		t.Error("the layout is not kept")
 	}
 }

@@ -178,11 +178,16 @@ func (b *Box) deliver(e *mail.Envelope) mail.Result {
 		r.Kind, r.Blame, r.Code, r.Enhanced, r.Text = mail.ResultDeferred, mail.BlameRecipient, 450, "4.2.1", "try again later (built-in mailbox)"
 		return r
 	}
+	// What is kept for long shares no memory with the batch that a send was read from.
+	from, to, tags := strings.Clone(e.From), strings.Clone(e.To), slices.Clone(e.Tags)
+	for i := range tags {
+		tags[i] = strings.Clone(tags[i])
+	}
 	now := b.clock.Now()
 	b.last++
 	r.ID = strconv.FormatInt(b.last, 10)
-	b.keep(Kept{Number: b.last, Time: now, Send: e.Send, From: e.From, To: e.To, Tags: slices.Clone(e.Tags), Content: slices.Clone(e.Content)})
-	b.plan(e.Send, e.To, address, now)
+	b.keep(Kept{Number: b.last, Time: now, Send: e.Send, From: from, To: to, Tags: tags, Content: slices.Clone(e.Content)})
+	b.plan(e.Send, to, address, now)
 	return r
 }
 

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
+	"weak"
 
 	"sluice"
 	"sluice/mail"
@@ -204,5 +207,23 @@ func BenchmarkDeliver(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		box.Deliver(b.Context(), envelopes, func(int, mail.Result) {})
+	}
+}
+
+// The mailboxes keep mails, and no batch that a send was read from.
+func TestKeepsNoBatch(t *testing.T) {
+	b, _ := open(t, Settings{}, func([]Happening) {})
+	batch := strings.Repeat("x", 1<<10) + "f@example.com,ann@example.com,sale"
+	of := weak.Make(unsafe.StringData(batch))
+	texts := strings.Split(batch[1<<10:], ",")
+	b.Deliver(context.Background(), []mail.Envelope{{Send: "m.1", From: texts[0], To: texts[1], Tags: texts[2:], Content: []byte("mail")}}, func(int, mail.Result) {})
+	batch, texts = "", nil
+	runtime.GC()
+	if of.Value() != nil {
+		t.Error("the batch is kept with a mail")
+	}
+	kept, _ := b.Mail(1)
+	if pending, _ := b.Pending(); pending != 1 || kept.From != "f@example.com" || kept.To != "ann@example.com" || len(kept.Tags) != 1 || kept.Tags[0] != "sale" {
+		t.Errorf("%d pending, kept %+v", pending, kept)
 	}
 }
