@@ -30,32 +30,37 @@ type Header struct {
 	Name, Value string
 }
 
-// errControl: a CR, LF or NUL in a value could end its header and begin
-// another.
 var errControl = errors.New("has a line break or another control character: that is not possible in a header")
 
 // checkText says what is wrong with a text that ends up in a header.
 func checkText(s string) error {
-	ascii := true
-	for i := range len(s) {
-		c := s[i]
-		if c < ' ' && c != '\t' || c == 0x7f {
-			return errControl
-		}
-		ascii = ascii && c < utf8.RuneSelf
-	}
-	if ascii {
-		return nil
-	}
 	for i, r := range s {
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
 			return errors.New("is no UTF-8")
-		case r >= 0x80 && r < 0xa0 || r == '\u2028' || r == '\u2029': // C1, and Unicode's own line breaks
+		case isControl(r):
 			return errControl
 		}
 	}
 	return nil
+}
+
+// isControl reports whether a character is impossible in a header: a CR, LF or NUL in a
+// value could end its header and begin another. So are C1 and Unicode's own line breaks.
+func isControl(r rune) bool {
+	return r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029'
+}
+
+// OneLine returns a text as it can be in a header: tabs, line breaks and control
+// characters become spaces, and those at its ends go.
+func OneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r == '\t' || isControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	return strings.Trim(text, " ")
 }
 
 // line writes one header, folded: b is what there is, start where its last line

@@ -5,10 +5,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"mime/multipart"
 	"mime/quotedprintable"
 	"net/mail"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,6 +187,24 @@ func TestNothingGetsIntoAHeader(t *testing.T) {
 	}
 	if _, err := AppendUnsubscribe(nil, "https://example.com/\r\nBcc: x", ""); err == nil {
 		t.Error("List-Unsubscribe took a line break")
+	}
+}
+
+// What OneLine makes of a text can be in a header, whatever is in the text.
+func TestOneLine(t *testing.T) {
+	texts := slices.Collect(maps.Values(hostile))
+	for r := range rune(0x100) {
+		texts = append(texts, "a"+string(r)+"b")
+	}
+	for _, text := range texts {
+		if err := CheckHeader(Header{"X-A", "x" + OneLine(text)}); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for text, want := range map[string]string{"O\u0092Brien": "O Brien", " \ta\r\n": "a", "a\u00a0ä\u2029b": "a\u00a0ä b", "\x00": ""} {
+		if got := OneLine(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
 	}
 }
 

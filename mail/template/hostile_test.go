@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
+	"sluice/lib/mime"
 	"sluice/mail"
 	"sluice/user/profile"
 )
@@ -227,6 +229,41 @@ func TestEscaping(t *testing.T) {
 			if strings.ContainsAny(line, "\r\n\u0085\u2028") || !strings.Contains(line, "Bcc") {
 				t.Errorf("%s: %q is no line", source, line)
 			}
+		}
+	}
+}
+
+// A value with any control character makes a mail that can be built: those of C1, as the
+// quote of Windows-1252 that was read as Latin-1, are in many names.
+func TestControlCharactersInHeaders(t *testing.T) {
+	c, err := Compile(&mail.TemplateVersion{
+		Subject: "{{ x }}", From: "{{ x }} <a@example.com>", Text: "{{ x }}", HTML: "{{ x }}", Preheader: "{{ x }}",
+		Headers: []mail.TemplateHeader{{Name: "X-Ref", Value: "{{ x }}"}}, Class: mail.ClassMarketing,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []rune{'\u2028', '\u2029'}
+	for r := range rune(0xa0) {
+		if r > 0 && unicode.IsControl(r) {
+			all = append(all, r)
+		}
+	}
+	for _, r := range all {
+		m, err := c.Render(&Input{Variables: fmt.Sprintf(`{"x":"O\u%04xBrien"}`, r)})
+		if err != nil {
+			t.Errorf("%U: %v", r, err)
+			continue
+		}
+		from, err := mime.ParseMailbox(m.From)
+		if err == nil {
+			_, err = mime.Build(&mime.Common{From: from}, &mime.Fields{
+				Subject: m.Subject, Preheader: m.Preheader, Text: m.Text, HTML: m.HTML, ID: "x@example.com",
+				Headers: []mime.Header{{Name: m.Headers[0].Name, Value: m.Headers[0].Value}},
+			})
+		}
+		if err != nil {
+			t.Errorf("%U: %v", r, err)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func alike(source string) string {
 	if strings.Contains(source, "{{") || strings.Contains(source, "{%") {
 		return ""
 	}
-	return oneLine(source)
+	return mime.OneLine(source)
 }
 
 func onlyError[T any](_ T, err error) error { return err }

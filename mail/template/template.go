@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"sluice/lib/mime"
 	"sluice/mail"
 )
 
@@ -186,8 +187,9 @@ func (t *Template) Render(in *Input) (Message, error) {
 			return Message{}, err
 		}
 	}
+	// A value that has a line break must not break a header (RFC 5322, 2.2).
 	m := Message{
-		Subject: oneLine(texts[partSubject]), Preheader: oneLine(texts[partPreheader]), From: oneLine(texts[partFrom]),
+		Subject: mime.OneLine(texts[partSubject]), Preheader: mime.OneLine(texts[partPreheader]), From: mime.OneLine(texts[partFrom]),
 		HTML: texts[partHTML], Text: texts[partText], Class: t.class,
 	}
 	for i := range t.heads {
@@ -195,7 +197,7 @@ func (t *Template) Render(in *Input) (Message, error) {
 		if err != nil {
 			return Message{}, err
 		}
-		m.Headers = append(m.Headers, mail.TemplateHeader{Name: strings.TrimPrefix(t.heads[i].name, headerPart), Value: oneLine(text)})
+		m.Headers = append(m.Headers, mail.TemplateHeader{Name: strings.TrimPrefix(t.heads[i].name, headerPart), Value: mime.OneLine(text)})
 	}
 	return m, nil
 }
@@ -219,15 +221,3 @@ func (r *run) part(p *part, escape bool) (string, *Error) {
 // outputRoom is how much longer than its source a part may become before its
 // memory is made anew.
 const outputRoom = 512
-
-// oneLine makes one line of a text: a value that has a line break must not
-// break a header (RFC 5322, 2.2).
-func oneLine(text string) string {
-	text = strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f || c == 0x85 || c == '\u2028' || c == '\u2029' {
-			return ' '
-		}
-		return c
-	}, text)
-	return strings.Trim(text, " ")
-}
