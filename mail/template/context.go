@@ -19,14 +19,20 @@ const waitedVariable = "waited"
 // In templates: what is looked at inside of tags, and where a member of the context is
 // named there.
 var (
-	tagPattern      = regexp.MustCompile(`(?s)\{\{.*?\}\}|\{%.*?%\}`)
-	computedPattern = regexp.MustCompile(`[^\w\]})]\s*\[\s*[^\s"'\]]`) // the variable [name]
+	tagPattern      = regexp.MustCompile(`(?s)\{\{` + inTag + `\}\}|\{%` + inTag + `%\}`)
+	computedPattern = regexp.MustCompile(`[^\w\x{80}-\x{10FFFF}?\]})]\s*\[\s*[^\s"'\]]`) // the variable [name]
 	memberPattern   = regexp.MustCompile(`\b(?:` + contextVariable + `|` + entryPropertiesName + `|` + eventPropertiesName + `)\b` + ofMember + `?`)
 	waitedPattern   = regexp.MustCompile(`\b` + waitedVariable + `\b(?:` + ofMember + ofMember + `?)?`)
 )
 
-// ofMember is how a member of a variable is named.
-const ofMember = `(?:\s*\.\s*(?:\$\{\s*([^}\s]+)\s*\}|([A-Za-z_][\w-]*))|\s*\[\s*(?:"([^"]+)"|'([^']+)')\s*\])`
+// inTag is what is inside of a tag: a ${name} is passed over, as closing does. ofMember is
+// how a member of a variable is named, dotName what follows its dot: isWord and
+// reader.plain say the same of it.
+const (
+	inTag    = `(?:\$\{[^}\n]*\}|.)*?`
+	dotName  = `[A-Za-z_\x{80}-\x{10FFFF}][\w\x{80}-\x{10FFFF}-]*\??`
+	ofMember = `(?:\s*\.\s*(?:\$\{\s*([^}\s]+)\s*\}|(` + dotName + `))|\s*\[\s*(?:"([^"]+)"|'([^']+)')\s*\])`
+)
 
 // ContextMembers returns which members of the context a template names, sorted; all: the
 // tags have the context as a whole, or a member whose name is computed. It may find some
@@ -62,14 +68,20 @@ func WaitedMembers(v *mail.TemplateVersion) (members []WaitedMember, all bool) {
 	return members, all
 }
 
-// tagsOf returns the outputs and tags of all parts, as they are written.
+// tagsOf returns the outputs and tags of all parts, as they are written, but without the
+// dash at their end that trims the blanks behind: a name before it has none.
 func tagsOf(v *mail.TemplateVersion) []string {
 	texts := sources(v)
 	whole := strings.Join(texts[:], "\n")
 	for _, h := range v.Headers {
 		whole += "\n" + h.Value
 	}
-	return tagPattern.FindAllString(whole, -1)
+	tags := tagPattern.FindAllString(whole, -1)
+	for i, tag := range tags {
+		inner, end := tag[:len(tag)-2], tag[len(tag)-2:]
+		tags[i] = strings.TrimSuffix(inner, "-") + end
+	}
+	return tags
 }
 
 var (
