@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"sluice"
@@ -14,35 +15,50 @@ import (
 	"sluice/mail"
 )
 
+// databaseWithin bounds each question to the database.
+const databaseWithin = 5 * time.Second
+
 // Run writes counts and judges them, until fetch ends. What was counted since the last
-// write is lost with the process.
+// write is lost with the process. What asks the database, for reports and for journeys, is
+// beside the rest: one that hangs must not delay the stop of a route or a tag.
 func (w *Watch) Run(fetch, _ context.Context) {
 	if !w.Limits.any() {
 		return
 	}
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		w.repeat(fetch, "reports of mail could not be looked up, and do not count", w.lookUp, "what became of the mail of journeys could not be judged, it is tried again", w.judgeJourneys)
+	})
+	w.repeat(fetch, "what became of mail could not be counted, it is tried again", w.flush, "what became of mail could not be judged, it is tried again", w.judgeMail)
+	beside.Wait()
+}
+
+// step is a part of the work. It is tried again later if it fails.
+type step func(context.Context) error
+
+// repeat counts and judges again and again until ctx ends, and logs what has failed.
+func (w *Watch) repeat(ctx context.Context, notCounted string, count step, notJudged string, judge step) {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	var judged time.Time
 	for {
 		select {
-		case <-fetch.Done():
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		w.try(fetch, "what became of mail could not be counted, it is tried again", w.lookUp, w.flush)
+		w.try(ctx, notCounted, count)
 		if now := w.Clock.Now(); now.Sub(judged) >= judgeEvery || now.Before(judged) {
 			judged = now
-			w.try(fetch, "what became of mail could not be judged, it is tried again", w.judge)
+			w.try(ctx, notJudged, judge)
 		}
 	}
 }
 
-// try does some steps, and says what failed.
-func (w *Watch) try(ctx context.Context, failed string, steps ...func(context.Context) error) {
-	for _, step := range steps {
-		if err := step(ctx); err != nil && ctx.Err() == nil {
-			w.Log.Warn(failed, "error", err)
-		}
+// try does a step, and says what failed.
+func (w *Watch) try(ctx context.Context, failed string, do step) {
+	if err := do(ctx); err != nil && ctx.Err() == nil {
+		w.Log.Warn(failed, "error", err)
 	}
 }
 
@@ -58,7 +74,7 @@ func (w *Watch) lookUp(ctx context.Context) error {
 		for i := range piece {
 			keys[i] = mail.SendKey{Message: piece[i].Message, Number: max(0, piece[i].Number)} // all of a message have its tags
 		}
-		rows, err := w.Ledger.SendRows(ctx, keys)
+		rows, err := w.rows(ctx, keys)
 		if err != nil {
 			return fmt.Errorf("look up the sends of %d reports: %w", len(reports), err) // they are lost: the ledger is away, or too slow
 		}
@@ -81,6 +97,13 @@ func (w *Watch) lookUp(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// rows is what the ledger knows of sends, if it says so in time.
+func (w *Watch) rows(ctx context.Context, keys []mail.SendKey) ([]mail.SendRow, error) {
+	ctx, cancel := context.WithTimeout(ctx, databaseWithin)
+	defer cancel()
+	return w.Ledger.SendRows(ctx, keys)
 }
 
 // flush writes what was counted. What Redis does not take is kept.
@@ -146,8 +169,12 @@ func (c cell) field() string {
 	return s.Name() + " " + whatWords[c.what]
 }
 
-// judge stops what is beyond a limit, if this process has the lease.
-func (w *Watch) judge(ctx context.Context) error {
+// judgeMail stops mail that is beyond a limit, and judgeJourneys pauses journeys, each if
+// this process has the lease.
+func (w *Watch) judgeMail(ctx context.Context) error     { return w.judge(ctx, false) }
+func (w *Watch) judgeJourneys(ctx context.Context) error { return w.judge(ctx, true) }
+
+func (w *Watch) judge(ctx context.Context, journeys bool) error {
 	if !w.Judges() {
 		return nil
 	}
@@ -162,7 +189,7 @@ func (w *Watch) judge(ctx context.Context) error {
 	var beyond []Pause
 	for _, field := range slices.Sorted(maps.Keys(counts)) {
 		if name, ok := strings.CutSuffix(field, " "+whatWords[answered]); ok {
-			if p := w.beyond(name, counts); p != nil {
+			if p := w.beyond(name, counts); p != nil && (p.Journey != "") == journeys {
 				beyond = append(beyond, *p)
 			}
 		}
@@ -242,7 +269,9 @@ func (w *Watch) settle(ctx context.Context, p *Pause, note string, window []int6
 func (w *Watch) carryOut(ctx context.Context, p *Pause) (note string, err error) {
 	fresh, why := true, NoteMark+p.Why()
 	if p.Journey != "" {
-		note, fresh, err = w.PauseJourney(ctx, p.Journey, p.At.UTC().Format(time.RFC3339)+" "+why)
+		within, cancel := context.WithTimeout(ctx, databaseWithin)
+		defer cancel()
+		note, fresh, err = w.PauseJourney(within, p.Journey, p.At.UTC().Format(time.RFC3339)+" "+why)
 	} else {
 		err = w.Operator.Stop(ctx, p.Selector, why)
 	}

@@ -49,7 +49,8 @@ func (l *Limits) any() bool { return l.Complaints+l.Bounces+l.Blocks > 0 }
 // the hash of the present stretch of time. stretches of them are the window. One
 // process, which holds the lease, reads them every judgeEvery and stops what is beyond
 // a limit as an operator would: it stays stopped until an operator lets it go on. The
-// counts of what was stopped are forgotten, so that it then begins anew.
+// counts of what was stopped are forgotten, so that it then begins anew. Journeys, which
+// are paused in the database, are judged beside mail, which is stopped in Redis.
 //
 // What is counted. A mail is answered when a server has taken it or refused it for
 // good. Of these it has bounced if the address is at fault (hard, soft), or is blocked

@@ -144,7 +144,7 @@ func (b *bed) judge() {
 		}
 	}
 	for _, w := range both {
-		if err := w.judge(b.t.Context()); err != nil {
+		if err := errors.Join(w.judgeMail(b.t.Context()), w.judgeJourneys(b.t.Context())); err != nil {
 			b.t.Fatal(err)
 		}
 	}
@@ -345,7 +345,7 @@ func TestRedisAwayAfterStop(t *testing.T) {
 				t.Fatal(err)
 			}
 			leave(b, true)
-			if b.first.judge(t.Context()) == nil || b.live["welcome"] || b.names() != "marketing/route:relay" {
+			if b.first.judgeJourneys(t.Context()) == nil || b.first.judgeMail(t.Context()) == nil || b.live["welcome"] || b.names() != "marketing/route:relay" {
 				t.Fatalf("stopped %q, live %v, and no error", b.names(), b.live)
 			}
 			leave(b, false)
