@@ -141,7 +141,11 @@ func (x *Releaser) release(ctx context.Context, row *mail.Schedule) error {
 			return err
 		}
 	}
-	if err := x.hand(ctx, row, s, again); err != nil {
+	err = x.hand(ctx, row, s, again)
+	if refused, ok := errors.AsType[sluice.Refusals](err); ok { // it would be each time
+		return x.putAside(ctx, row, s, refused)
+	}
+	if err != nil {
 		return err
 	}
 	if err := faults.Hit("schedule-handed"); err != nil {
@@ -173,6 +177,7 @@ func (x *Releaser) freeze(ctx context.Context, row *mail.Schedule, s *Request) e
 	if left > 0 {
 		x.Log.Info("a scheduled mail does not go to all recipients that it names", "schedule", row.ID, "users", len(s.Users), "mailed", len(to), "left_out", left)
 	}
+	s.Frozen = nil // of one that an operator has released again
 	for _, r := range to {
 		zone, err := time.LoadLocation(r.Zone) // empty: UTC
 		if err != nil {
@@ -209,9 +214,17 @@ func (x *Releaser) hand(ctx context.Context, row *mail.Schedule, s *Request, aga
 		d.To, d.Users, d.DueMillisOf = append(d.To, f.Address), append(d.Users, f.User), append(d.DueMillisOf, f.Due)
 	}
 	_, err := x.Submitter.Submit(ctx, "schedule-"+row.ID, []mail.Draft{d})
-	if refused, ok := errors.AsType[sluice.Refusals](err); ok { // it would be each time
-		x.Log.Error("a scheduled mail can never be sent, and is given up; check the routes of the configuration", "schedule", row.ID, "error", refused)
-		return nil
-	}
 	return err
+}
+
+// putAside has a schedule stand in doubt that the configuration refuses, with what was
+// asked for: it may be half changed just now. Nothing was handed in, so an operator can
+// have it released again. Who gets it is looked up anew then, and forgotten now.
+func (x *Releaser) putAside(ctx context.Context, row *mail.Schedule, s *Request, why error) (err error) {
+	x.Log.Error("a scheduled mail is refused, and not sent: its schedule is in doubt until an operator has it released again (docs/braze.md); check the routes and sender domains of the configuration", "schedule", row.ID, "error", why)
+	s.Frozen = nil
+	if row.Request, err = s.Text(); err != nil {
+		return err
+	}
+	return x.write(ctx, row, mail.ScheduleInDoubt)
 }
