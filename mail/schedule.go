@@ -38,6 +38,16 @@ type Schedule struct {
 // Message is the id of the message that a schedule becomes.
 func (s *Schedule) Message() string { return strings.ReplaceAll(s.ID, "-", "") }
 
+// SchedulePlace is where a schedule is in a list of them, by when it is due and its id.
+// The zero value is before all.
+type SchedulePlace struct {
+	DueMillis int64
+	ID        string
+}
+
+// Place is where a schedule is.
+func (s *Schedule) Place() SchedulePlace { return SchedulePlace{s.DueMillis, s.ID} }
+
 // Bounds of schedules.
 const (
 	// MaxSchedules bounds, roughly, how many may wait.
@@ -66,4 +76,7 @@ type ScheduleStore interface {
 
 	// DropSchedules removes them.
 	DropSchedules(ctx context.Context, ids []string) error
+
+	// SchedulesAfter is Schedules of those behind a place.
+	SchedulesAfter(ctx context.Context, state ScheduleState, after SchedulePlace, beforeMillis int64, limit int) ([]Schedule, error)
 }

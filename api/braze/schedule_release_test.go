@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,5 +79,83 @@ func TestReleasedAgainFromBetween(t *testing.T) {
 	x.Submitter = w
 	if drafts := w.pass(t, x); len(drafts) != 1 || fmt.Sprint(drafts[0].Users) != "[ann bob]" {
 		t.Errorf("%+v", drafts)
+	}
+}
+
+// full is a submitter that has no room: for marketing mail, or for all.
+type full struct {
+	w   *written
+	all bool
+}
+
+func (f *full) Submit(ctx context.Context, once string, drafts []mail.Draft) ([]string, error) {
+	if f.all || drafts[0].Class == mail.ClassMarketing {
+		return nil, sluice.ErrFull
+	}
+	return f.w.Submit(ctx, once, drafts)
+}
+
+// More schedules than a page has that cannot be handed in keep none behind them waiting,
+// and rows that are over do not stay because of them.
+func TestSchedulesThatFailKeepNoneWaiting(t *testing.T) {
+	w := newMailing(t)
+	x, clock := w.releaser()
+	first, err := w.store.Schedule(t.Context(), w.create(t, `{"time":"2026-11-21T11:00:00Z"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(due int64, state mail.ScheduleState, request string) string {
+		t.Helper()
+		row := mail.Schedule{ID: sluice.NewUUID(now), State: state, DueMillis: due, Request: request, CreatedMillis: 1, UpdatedMillis: 1}
+		if err := w.store.AddSchedule(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+		return row.ID
+	}
+	for i := range int64(220) {
+		add(first.DueMillis+i, mail.ScheduleWaiting, first.Request)
+	}
+	s, err := schedule.Parse(first.Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Mailing.State = "" // mail for all is transactional
+	text, err := s.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := add(first.DueMillis+1000, mail.ScheduleWaiting, text)
+	over := add(now.Add(-schedule.Kept).UnixMilli(), mail.ScheduleReleased, schedule.Over)
+	clock.Move(2 * time.Hour)
+	room := &full{w, true}
+	x.Submitter = room
+	pass := func() {
+		t.Helper()
+		if _, err := x.Pass(t.Context()); err != nil && !errors.Is(err, sluice.ErrFull) {
+			t.Fatal(err)
+		}
+	}
+	for range 4 { // none of them waits for its first try any more
+		pass()
+	}
+	if row, err := w.store.Schedule(t.Context(), last); err != nil || row.State != mail.ScheduleReleasing {
+		t.Fatalf("%+v, %v", row, err)
+	}
+	if _, err := w.store.Schedule(t.Context(), over); err == nil {
+		t.Error("a row that is over stays while others fail")
+	}
+	room.all = false
+	for range 4 {
+		pass()
+	}
+	if drafts, _ := w.handed(t); len(drafts) != 1 || drafts[0].ID != strings.ReplaceAll(last, "-", "") {
+		t.Errorf("%d are handed in, want the one behind", len(drafts))
+	}
+	x.Submitter = w
+	for range 6 {
+		pass()
+	}
+	if drafts, _ := w.handed(t); len(drafts) != 221 {
+		t.Errorf("%d are handed in, want all that failed, each once", len(drafts))
 	}
 }

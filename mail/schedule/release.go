@@ -47,6 +47,7 @@ type Releaser struct {
 	Log       *slog.Logger
 
 	swept time.Time
+	after map[mail.ScheduleState]mail.SchedulePlace // behind which the next page is; none: the first is next
 }
 
 // ReleaseStore is what a Releaser reads and writes. The stores of sqlstore are
@@ -75,8 +76,9 @@ func (x *Releaser) Run(fetch, _ context.Context) {
 	}
 }
 
-// Pass releases what is due, a page at most, and says whether there may be more.
-// What fails keeps nobody else waiting.
+// Pass releases what is due, a page of each state at most, and says whether there may be
+// more. What fails keeps nobody else waiting: the next page is the one behind, and the
+// first again only when the last is read.
 func (x *Releaser) Pass(ctx context.Context) (more bool, err error) {
 	if sluice.ClocksApart(x.Clock) {
 		return false, nil // nothing is due until somebody has set them right
@@ -84,7 +86,7 @@ func (x *Releaser) Pass(ctx context.Context) (more bool, err error) {
 	now := x.Clock.Now()
 	var errs []error
 	for _, state := range []mail.ScheduleState{mail.ScheduleReleasing, mail.ScheduleWaiting} {
-		rows, err := x.Store.Schedules(ctx, state, now.UnixMilli()+1, releasePage)
+		rows, err := x.page(ctx, state, now)
 		if err != nil {
 			return false, err
 		}
@@ -95,11 +97,27 @@ func (x *Releaser) Pass(ctx context.Context) (more bool, err error) {
 		}
 		more = more || len(rows) == releasePage
 	}
-	if len(errs) == 0 && now.Sub(x.swept) >= sweepEvery {
+	if now.Sub(x.swept) >= sweepEvery {
 		x.swept = now
 		errs = append(errs, x.sweep(ctx, now.Add(-Kept)))
 	}
 	return more, errors.Join(errs...)
+}
+
+// page reads the next page of schedules of a state that are due.
+func (x *Releaser) page(ctx context.Context, state mail.ScheduleState, now time.Time) ([]mail.Schedule, error) {
+	rows, err := x.Store.SchedulesAfter(ctx, state, x.after[state], now.UnixMilli()+1, releasePage)
+	if err != nil {
+		return nil, err
+	}
+	if x.after == nil {
+		x.after = make(map[mail.ScheduleState]mail.SchedulePlace)
+	}
+	delete(x.after, state)
+	if len(rows) == releasePage {
+		x.after[state] = rows[releasePage-1].Place()
+	}
+	return rows, nil
 }
 
 // sweep removes schedules that are over since a moment. Those in doubt stay for

@@ -57,3 +57,10 @@ func (s *Store) DropSchedules(ctx context.Context, ids []string) error {
 func (s *Store) scanSchedule(scan scanner, c *mail.Schedule) error {
 	return scan(&c.ID, &c.State, &c.Revision, s.instant(&c.DueMillis), &c.Request, s.instant(&c.CreatedMillis), s.instant(&c.UpdatedMillis))
 }
+
+// SchedulesAfter implements mail.ScheduleStore.
+func (s *Store) SchedulesAfter(ctx context.Context, state mail.ScheduleState, after mail.SchedulePlace, beforeMillis int64, limit int) ([]mail.Schedule, error) {
+	due := s.d.millis(after.DueMillis)
+	all, err := list(ctx, s.d, s.reads, s.scanSchedule, rawQuery(s.d, "schedule_after"), string(state), due, s.d.millis(beforeMillis), due, after.ID, limit)
+	return all, s.failed(err, "list schedules in")
+}

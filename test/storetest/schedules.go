@@ -48,6 +48,7 @@ func testSchedules(t *testing.T, f *fixture) {
 	}
 	holds(a)
 	holds(c)
+	holdsPages(t, f, a, b, c)
 	if a.Message() != "019aa5c07a007abc8def0123456789aa" || !sluice.ValidMessageID(a.Message()) {
 		t.Errorf("message %s", a.Message())
 	}
@@ -82,6 +83,26 @@ func testSchedules(t *testing.T, f *fixture) {
 	must(t, store.DropSchedules(f.ctx, []string{a.ID, b.ID, "x"}))
 	list(mail.ScheduleWaiting, 10_000, 10, "c")
 	list(mail.ScheduleReleasing, 10_000, 10)
+}
+
+// holdsPages has three schedules that wait listed in pages, of which the first two are due
+// at the same time.
+func holdsPages(t *testing.T, f *fixture, a, b, c mail.Schedule) {
+	t.Helper()
+	store := f.store.(mail.ScheduleStore)
+	for after, want := range map[mail.SchedulePlace][]string{{}: {"a", "b"}, a.Place(): {"b", "c"}, b.Place(): {"c"}, c.Place(): nil} {
+		var got []string
+		all, err := store.SchedulesAfter(f.ctx, mail.ScheduleWaiting, after, 3_001, 2)
+		for _, s := range all {
+			got = append(got, s.ID[len(s.ID)-1:])
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("behind %+v: got %v, %v, want %v", after, got, err, want)
+		}
+	}
+	if all, err := store.SchedulesAfter(f.ctx, mail.ScheduleWaiting, a.Place(), 3_000, 10); err != nil || len(all) != 1 {
+		t.Errorf("before the last: got %d, %v", len(all), err)
+	}
 }
 
 // testSchedulesRestored: a schedule that was due before the restore may have
