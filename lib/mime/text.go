@@ -186,11 +186,12 @@ func (w *textWriter) close(tag atom.Atom) {
 	}
 }
 
-// isHidden reports whether a style hides an element.
+// isHidden reports whether a style hides an element. mso-hide hides from Outlook alone
+// what others see, such as a link beside a button of its own for Outlook.
 func isHidden(style []byte) bool {
 	const longest = 4096
 	s := strings.ToLower(string(bytes.Join(bytes.Fields(style[:min(len(style), longest)]), nil)))
-	return strings.Contains(s, "display:none") || strings.Contains(s, "visibility:hidden") || strings.Contains(s, "mso-hide:all")
+	return strings.Contains(s, "display:none") || strings.Contains(s, "visibility:hidden")
 }
 
 func (w *textWriter) block(newlines int) { w.newlines = max(w.newlines, newlines) }

@@ -47,6 +47,7 @@ func TestText(t *testing.T) {
 		"<img style='display:none' alt=x>a<span hidden>b</span>c":                 "ac",
 		"<!--[if mso]><p>x</p><![endif]-->a<![if !mso]>b<![endif]>":               "ab",
 		"a&zwnj;&nbsp;&zwnj;&nbsp;&#847;&#8203;b":                                 "a b",
+		"<!--[if mso]>x<![endif]--><a href=https://a style='mso-hide:all'>b</a>":  "b <https://a>",
 		"👩&zwj;👧": "👩\u200d👧",
 		"</p></ul></ol></a></pre></blockquote></div>a": "a",
 		"a</div":           "a",
