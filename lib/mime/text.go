@@ -2,6 +2,7 @@ package mime
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -24,7 +25,7 @@ func Text(source string) string {
 	w := textWriter{out: make([]byte, 0, len(source)/2), most: maxTextGrowth*len(source) + spareTextBytes}
 	z := html.NewTokenizer(strings.NewReader(source))
 	for {
-		switch z.Next() {
+		switch kind := z.Next(); kind {
 		case html.ErrorToken: // the end: a string is read without errors
 			w.closeLinks()
 			return string(bytes.TrimRight(w.out, " \n"))
@@ -34,7 +35,9 @@ func Text(source string) string {
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:
 			name, more := z.TagName()
-			w.open(z, atom.Lookup(name), more)
+			tag := atom.Lookup(name)
+			closed := kind == html.SelfClosingTagToken && tag == atom.Svg // the slash closes none of HTML's own (HTML, 13.1.2.1)
+			w.open(z, tag, more, closed)
 		case html.EndTagToken:
 			name, _ := z.TagName()
 			w.close(atom.Lookup(name))
@@ -64,7 +67,8 @@ type textWriter struct {
 	pre      int  // how deep in <pre>
 
 	hidden    int       // how deep in hiddenTag: nothing is shown
-	hiddenTag atom.Atom // what has to be closed as often
+	hiddenTag atom.Atom // what has to be closed as often, or is ended by others (endings)
+	inner     int       // how deep in it, in elements that have parts of its kind
 
 	quotes int
 	lists  []int // of each list the next number; -1: it has none
@@ -86,19 +90,43 @@ var blocks = map[atom.Atom]int{atom.P: 2, atom.H1: 2, atom.H2: 2, atom.H3: 2, at
 	atom.Article: 1, atom.Header: 1, atom.Footer: 1, atom.Center: 1, atom.Address: 1, atom.Main: 1, atom.Nav: 1, atom.Aside: 1, atom.Form: 1,
 	atom.Figure: 1, atom.Figcaption: 1, atom.Body: 1}
 
-// unseen are never shown.
-var unseen = map[atom.Atom]bool{atom.Head: true, atom.Title: true, atom.Style: true, atom.Script: true, atom.Template: true, atom.Noscript: true,
+// endings are of elements whose own end may be left out (HTML, 13.1.2.4).
+var endings = func() map[atom.Atom]ending {
+	groups := []atom.Atom{atom.Tbody, atom.Thead, atom.Tfoot}
+	rows := append([]atom.Atom{atom.Tr}, groups...)
+	cells := append([]atom.Atom{atom.Td, atom.Th}, rows...)
+	table, list := []atom.Atom{atom.Table}, []atom.Atom{atom.Dl}
+	// Paragraphs have no blocks in them.
+	others := append([]atom.Atom{atom.Hr}, cells...)
+	for tag := range blocks {
+		others = append(others, tag)
+	}
+	all := map[atom.Atom]ending{
+		atom.P:  {starts: others, ends: others},
+		atom.Li: {in: []atom.Atom{atom.Ul, atom.Ol, atom.Menu}, starts: []atom.Atom{atom.Li}},
+		atom.Dt: {in: list, starts: []atom.Atom{atom.Dt, atom.Dd}}, atom.Dd: {in: list, starts: []atom.Atom{atom.Dt, atom.Dd}},
+		atom.Td: {in: table, starts: cells, ends: rows}, atom.Th: {in: table, starts: cells, ends: rows},
+		atom.Tr: {in: table, starts: rows, ends: groups},
+	}
+	for _, tag := range groups {
+		all[tag] = ending{in: table, starts: groups}
+	}
+	return all
+}()
+
+// ending says what ends an element beside its own end: the end of one that it is in, and
+// these starts and ends. They end it not where they stand in another such one inside of it.
+type ending struct{ in, starts, ends []atom.Atom }
+
+// unseen are never shown. A head is not among them, as its end may be left out: all that
+// it may have a text in is.
+var unseen = map[atom.Atom]bool{atom.Title: true, atom.Style: true, atom.Script: true, atom.Template: true, atom.Noscript: true,
 	atom.Select: true, atom.Textarea: true, atom.Svg: true, atom.Object: true, atom.Iframe: true}
 
-func (w *textWriter) open(z *html.Tokenizer, tag atom.Atom, more bool) {
-	if w.hidden > 0 {
-		if tag == w.hiddenTag && tag != atom.P {
-			w.hidden++
-		}
-		if tag != w.hiddenTag || tag != atom.P { // a <p> ends the one before it
-			return
-		}
-		w.hidden = 0
+// open begins an element. closed: it ends at once.
+func (w *textWriter) open(z *html.Tokenizer, tag atom.Atom, more, closed bool) {
+	if w.hidden > 0 && (closed || !w.shownFrom(tag)) {
+		return
 	}
 	var href, alt string
 	none := unseen[tag]
@@ -117,7 +145,9 @@ func (w *textWriter) open(z *html.Tokenizer, tag atom.Atom, more bool) {
 		}
 	}
 	if none && !voids[tag] {
-		w.hidden, w.hiddenTag = 1, tag
+		if !closed {
+			w.hidden, w.hiddenTag, w.inner = 1, tag, 0
+		}
 		return
 	}
 	w.block(blocks[tag])
@@ -159,11 +189,39 @@ func (w *textWriter) open(z *html.Tokenizer, tag atom.Atom, more bool) {
 	}
 }
 
+// shownFrom reports whether a start ends what is hidden, and counts it if it does not.
+func (w *textWriter) shownFrom(tag atom.Atom) bool {
+	e, loose := endings[w.hiddenTag]
+	switch {
+	case slices.Contains(e.in, tag):
+		w.inner++
+	case loose && w.inner == 0 && slices.Contains(e.starts, tag):
+		w.hidden = 0
+	case !loose && tag == w.hiddenTag:
+		w.hidden++
+	}
+	return w.hidden == 0
+}
+
+// shownBehind reports whether an end of another element ends what is hidden, and counts
+// it if it does not.
+func (w *textWriter) shownBehind(tag atom.Atom) bool {
+	e := endings[w.hiddenTag]
+	switch in := slices.Contains(e.in, tag); {
+	case in && w.inner > 0:
+		w.inner--
+	case w.inner > 0:
+	case tag == w.hiddenTag:
+		w.hidden--
+	case in || slices.Contains(e.ends, tag):
+		w.hidden = 0
+		return true
+	}
+	return false
+}
+
 func (w *textWriter) close(tag atom.Atom) {
-	if w.hidden > 0 {
-		if tag == w.hiddenTag {
-			w.hidden--
-		}
+	if w.hidden > 0 && !w.shownBehind(tag) {
 		return
 	}
 	switch tag {
