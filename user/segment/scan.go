@@ -253,7 +253,8 @@ func (s *Scanner) Members(ctx context.Context, r *rule.Rule, after user.ID, limi
 		if holds != 0 {
 			members = append(members, Member{ID: after, ExternalID: externalID(p.texts[i])})
 		}
-		late := i%matchUsers == matchUsers-1 && s.clock.Now().Sub(started) >= patience
+		matched := i%matchUsers == matchUsers-1 || i == len(p.texts)-1 // a page of large profiles has few
+		late := matched && s.clock.Now().Sub(started) >= patience
 		stopped = late || len(members) == limit
 		return !stopped
 	}

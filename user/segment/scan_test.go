@@ -149,6 +149,30 @@ func TestMembersArePatient(t *testing.T) {
 	}
 }
 
+// A search among users with large profiles, of which a page has few, returns in time, too.
+func TestMembersWithLargeProfilesArePatient(t *testing.T) {
+	r, err := rule.Compile(`{"attribute":"none","is":"exists"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := clocktest.At(time.Unix(1_700_000_000, 0))
+	late := &lateStore{Store: &largeStore{users: 40, text: `{"custom":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`}, clock: c}
+	s := NewScanner(late, 1, c)
+	at, calls := &user.ID{}, 0
+	for ; at != nil && calls < 1000; calls++ {
+		before := late.reads
+		if _, at, err = s.Members(t.Context(), r, *at, 10, 2*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if n := late.reads - before; n > 2 {
+			t.Fatalf("%d reads of a second each, where two seconds are given", n)
+		}
+	}
+	if at != nil || late.reads < 40/(pageBytes>>20) {
+		t.Errorf("after %d calls with %d reads it is at %v, want all users read", calls, late.reads, at)
+	}
+}
+
 // heldStore lets nobody read before it is told.
 type heldStore struct {
 	user.Store
