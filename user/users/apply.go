@@ -115,14 +115,6 @@ func tooLarge(id user.ID, bytes int) string {
 	return fmt.Sprintf("the profile of user %s would have %d bytes, at most %d are allowed: remove attributes first", id, bytes, user.MaxProfileBytes)
 }
 
-// mostBytes is how large a profile may be by an operation.
-func mostBytes(op user.Op) int {
-	if op == user.OpGroup || op == user.OpSubscribe {
-		return user.MaxProfileBytes + user.MaxConsentBytes
-	}
-	return user.MaxProfileBytes
-}
-
 // target returns whom an update is about, nil if nobody. A user whom it creates
 // is created.
 func (u *Unit) target(up *Update) (id user.ID, x *person) {

@@ -143,6 +143,20 @@ func (u *Unit) readLate(ctx context.Context, store Reader, keys []user.Key) erro
 	return nil
 }
 
+// mostBytes is how large a profile may be by what an operation changes in it (change). One
+// that changes nothing there is not refused for the size that the profile has already: a
+// user who is too large can be erased. What alias, identify or a merge adds is looked at
+// where it is added.
+func mostBytes(op user.Op) int {
+	switch op {
+	case user.OpGroup, user.OpSubscribe:
+		return user.MaxProfileBytes + user.MaxConsentBytes
+	case user.OpAlias, user.OpIdentify, user.OpMerge, user.OpAbsorb, user.OpDelete:
+		return math.MaxInt
+	}
+	return user.MaxProfileBytes
+}
+
 // roomBytes is what a profile has beside what was there and what has come.
 const roomBytes = 128
 
