@@ -9,6 +9,7 @@ import (
 	"sluice/flow"
 	"sluice/lib/doctor"
 	"sluice/lib/netaddr"
+	"sluice/store/mongostore"
 	"sluice/store/sqlstore"
 )
 
@@ -116,14 +117,9 @@ func redisTransport(address config.URL) reach {
 // mongoTransport reads a URL of MongoDB, which may have several hosts.
 func mongoTransport(address config.URL) reach {
 	t := reach{where: address.String(), tlsForm: "tls=true in its URL"}
-	scheme, rest, _ := strings.Cut(address.Reveal(), "://")
-	rest, query, _ := strings.Cut(rest, "?")
-	head, _, _ := strings.Cut(rest, "/")
-	if at := strings.LastIndexByte(head, '@'); at >= 0 {
-		t.password = strings.Contains(head[:at], ":")
-		head = head[at+1:]
-	}
-	for host := range strings.SplitSeq(head, ",") {
+	p := mongostore.Split(address.Reveal())
+	t.password = strings.Contains(p.User, ":")
+	for host := range strings.SplitSeq(p.Hosts, ",") {
 		if name, _, err := net.SplitHostPort(host); err == nil {
 			host = name
 		}
@@ -131,7 +127,7 @@ func mongoTransport(address config.URL) reach {
 			t.hosts = append(t.hosts, host)
 		}
 	}
-	options, err := url.ParseQuery(query)
+	options, err := url.ParseQuery(p.Options)
 	if err != nil {
 		return t
 	}
@@ -143,8 +139,8 @@ func mongoTransport(address config.URL) reach {
 		}
 		return false
 	}
-	t.tls = scheme == "mongodb+srv" || has("tls") || has("ssl")
+	t.tls = p.Scheme == "mongodb+srv" || has("tls") || has("ssl")
 	t.verified = t.tls && !has("tlsInsecure") && !has("tlsAllowInvalidCertificates") && !has("sslInsecure")
-	t.password = t.password || strings.Contains(strings.ToLower(query), "tlscertificatekeyfile=")
+	t.password = t.password || strings.Contains(strings.ToLower(p.Options), "tlscertificatekeyfile=")
 	return t
 }

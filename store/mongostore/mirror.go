@@ -111,43 +111,53 @@ func Open(address string, bulk int) (*Mirror, error) {
 	return &Mirror{client: client, series: db.Collection(SeriesCollection), state: db.Collection(StateCollection), where: where, bulk: min(max(1, bulk), MaxBulk)}, nil
 }
 
+// Parts are those of a URL of MongoDB.
+type Parts struct{ Scheme, User, Hosts, Database, Options string }
+
+// Split takes a URL apart as the driver does: what is before the first @ is the user and
+// the password, whatever characters these have. Not net/url: there may be several hosts,
+// and paths of sockets.
+func Split(address string) (p Parts) {
+	scheme, rest, _ := strings.Cut(address, "://")
+	p.Scheme = scheme
+	if user, behind, ok := strings.Cut(rest, "@"); ok {
+		p.User, rest = user, behind
+	}
+	rest, p.Options, _ = strings.Cut(rest, "?")
+	p.Hosts, p.Database, _ = strings.Cut(rest, "/")
+	return p
+}
+
 // Check looks at the form of a URL, and returns the database it names and what
 // messages call it: its hosts.
 func Check(address string) (database, where string, err error) {
 	const want = "want mongodb://USER:PASSWORD@HOST:PORT/DATABASE, or mongodb+srv://USER:PASSWORD@HOST/DATABASE, with special characters of a password as %XX"
-	scheme, rest, _ := strings.Cut(address, "://")
-	if scheme != "mongodb" && scheme != "mongodb+srv" {
+	p := Split(address)
+	if p.Scheme != "mongodb" && p.Scheme != "mongodb+srv" {
 		return "", "", errors.New("cannot be read as a URL of MongoDB; " + want)
 	}
-	// Not net/url: there may be several hosts, and paths of sockets.
-	rest, _, _ = strings.Cut(rest, "?")
-	hosts, database, _ := strings.Cut(rest, "/")
-	hosts = hosts[strings.LastIndexByte(hosts, '@')+1:]
-	if database, err = url.PathUnescape(database); err != nil || hosts == "" || strings.ContainsAny(database, `/\. "$@`) {
+	database, err = url.PathUnescape(p.Database)
+	if err != nil || p.Hosts == "" || strings.Contains(p.User, "/") || strings.Contains(p.Hosts, "@") || strings.ContainsAny(database, `/\. "$@`) {
 		return "", "", errors.New("cannot be read as a URL of MongoDB; " + want)
 	}
 	if database == "" {
 		database = DefaultDatabase
 	}
-	if scheme == "mongodb" { // another asks the name service
+	if p.Scheme == "mongodb" { // another asks the name service
 		if err := options.Client().ApplyURI(address).Validate(); err != nil {
 			return "", "", fmt.Errorf("is refused by the driver: %s; %s", redacted(err, address), want)
 		}
 	}
-	return database, scheme + "://" + hosts + "/" + database, nil
+	return database, p.Scheme + "://" + p.Hosts + "/" + database, nil
 }
 
-// redacted is an error's text without what a URL has before its last @ and
-// behind its first ?: user, password, and the secrets of options.
+// redacted is an error's text without the user and the password of a URL, and the secrets
+// of its options.
 func redacted(err error, address string) string {
-	_, rest, _ := strings.Cut(address, "://")
-	rest, options, _ := strings.Cut(rest, "?")
-	var secrets []string
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		_, password, _ := strings.Cut(rest[:at], ":")
-		secrets = append(secrets, rest[:at], password)
-	}
-	for option := range strings.SplitSeq(options, "&") {
+	p := Split(address)
+	_, password, _ := strings.Cut(p.User, ":")
+	secrets := []string{p.User, password}
+	for option := range strings.SplitSeq(p.Options, "&") {
 		name, value, _ := strings.Cut(option, "=")
 		if low := strings.ToLower(name); strings.Contains(low, "password") || strings.Contains(low, "properties") {
 			secrets = append(secrets, value)

@@ -190,14 +190,20 @@ func TestCheck(t *testing.T) {
 		"mongodb://h":                         "mongodb://h/sluice",
 		"mongodb+srv://u:p@cluster.example/x": "mongodb+srv://cluster.example/x",
 		"mongodb://%2Ftmp%2Fs.sock/x":         "mongodb://%2Ftmp%2Fs.sock/x",
+
+		// The driver takes all that is before the first @ for user and password.
+		"mongodb://u:ge?heim@h1:1,h2:2/db?replicaSet=r": "mongodb://h1:1,h2:2/db",
+		"mongodb+srv://u:ge?heim@cluster.example/x":     "mongodb+srv://cluster.example/x",
+		"mongodb://u:p@h/db?appName=a@b":                "mongodb://h/db",
 	} {
-		_, where, err := mongostore.Check(address)
-		if err != nil || where != want {
+		database, where, err := mongostore.Check(address)
+		if err != nil || where != want || !strings.HasSuffix(want, "/"+database) {
 			t.Errorf("%s: %q, %v, want %q", address, where, err, want)
 		}
 	}
 	for _, address := range []string{"", "http://h", "mongodb://", "mongodb://u:geheim@", "mongodb://u:geheim@h/a/b", "mongodb://u:geheim@h/db?w=x&readPreference=nonsense", "mongodb://u:gehe/im@h/db", "mongodb://u:gehe@im@h/db", "mongodb://u:gehe%zzim@h/db", "mongodb://h/db?tls=true&tlsCertificateKeyFile=/none&tlsCertificateKeyFilePassword=geheim",
-		"mongodb://u:geheim@h/db?authMechanism=SCRAM-SHA-1&authMechanismProperties=geheim", "mongodb://u:geheim@h:port/db"} {
+		"mongodb://u:geheim@h/db?authMechanism=SCRAM-SHA-1&authMechanismProperties=geheim", "mongodb://u:geheim@h:port/db",
+		"mongodb://u:x?geheim@h/db?w=x&readPreference=nonsense", "mongodb+srv://u:gehe/im@h/db", "mongodb+srv://u:gehe@im@h/db"} {
 		_, _, err := mongostore.Check(address)
 		if err == nil || strings.Contains(err.Error(), "gehe") {
 			t.Errorf("%s: %v", address, err)
