@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"sluice/store"
 )
@@ -18,14 +19,27 @@ import (
 //
 // A name stays known if the transaction that met it first was rolled back: it
 // will be met again, or has cost a place.
+//
+// Retention removes names from the table. So where one was refused for want of room, all
+// are read again after a while (namesStay).
 type seriesNames struct {
 	most int // of an app
 
-	mu     sync.Mutex
-	known  map[string]map[seriesName]struct{}
-	inAll  int
-	filled bool
+	mu      sync.Mutex
+	known   map[string]map[seriesName]struct{}
+	inAll   int
+	filled  bool
+	refused bool          // a name had no room since they were read
+	read    time.Time     // when they were
+	stay    time.Duration // until they are read again, if one is refused
 }
+
+// Names are read again after namesStay, and after namesShare times as long as it took to
+// read them: a table that is kept for years is long, and the store waits meanwhile.
+const (
+	namesStay  = time.Hour
+	namesShare = 100
+)
 
 type seriesName struct{ name, kind string }
 
@@ -43,10 +57,12 @@ func (n *seriesNames) place(k seriesKey) seriesKey {
 		return k
 	}
 	if len(names) >= n.most {
+		n.refused = true
 		k.name = store.OtherName
 		return k
 	}
 	if n.inAll >= n.most*store.MaxSeriesApps {
+		n.refused = true
 		k.app, k.name = store.OtherName, store.OtherName
 		return k
 	}
@@ -60,16 +76,17 @@ func (n *seriesNames) place(k seriesKey) seriesKey {
 	return k
 }
 
-// fill reads the names that the series have. Another writer waits meanwhile, if it has
-// counts: it would refuse or admit names without knowing what is there. The statement
-// takes no lock that the other's transaction may hold.
+// fill reads the names that the series have, if it is time to. Another writer waits
+// meanwhile, if it has counts: it would refuse or admit names without knowing what is
+// there. The statement takes no lock that the other's transaction may hold.
 func (n *seriesNames) fill(ctx context.Context, t *txn) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.filled {
+	now := t.store.clock.Now()
+	if n.filled && !(n.refused && now.Sub(n.read).Abs() >= n.stay) {
 		return nil
 	}
-	n.known, n.inAll = make(map[string]map[seriesName]struct{}), 0
+	n.known, n.inAll, n.filled, n.refused = make(map[string]map[seriesName]struct{}), 0, false, false
 	err := t.each(ctx, "SELECT DISTINCT app_id, name, kind FROM series_days", nil, func(scan scanner) error {
 		var k seriesKey
 		err := scan(&k.app, &k.name, &k.kind)
@@ -81,6 +98,7 @@ func (n *seriesNames) fill(ctx context.Context, t *txn) error {
 	if err != nil {
 		return fmt.Errorf("read the names of the series: %w", err)
 	}
-	n.filled = true
+	n.filled, n.read = true, t.store.clock.Now()
+	n.stay = max(namesStay, namesShare*n.read.Sub(now))
 	return nil
 }
