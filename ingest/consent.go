@@ -40,6 +40,6 @@ func (t *storing) consent(e *sluice.Event, s *mail.Suppression, place sluice.Pla
 // it has its time.
 func timeOfConsent(u *user.Update, accepted sluice.Position) {
 	if u.Name == "" && (u.Op == user.OpSubscribe || u.Op == user.OpAttributes && strings.Contains(u.Body, `"email_subscribe"`)) {
-		u.Name, u.TimeMillis = user.Said, int64(min(accepted.Major, sluice.MaxEventTimeMillis))
+		u.Name, u.TimeMillis = user.Said, acceptedMillis(accepted)
 	}
 }

@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"sluice"
@@ -81,6 +82,45 @@ func TestEventsCountForProfiles(t *testing.T) {
 		b.awaitSum("events", 10)
 		p.e.stop()
 		b.checkCounts("events", 10, 0)
+	})
+}
+
+// An event of a producer whose clock is ahead counts as one of now, and is known by its own
+// time. Otherwise the user would be active on no day until that time has come.
+func TestEventsOfATimeToComeCountNow(t *testing.T) {
+	onEach(t, func(b *bed) {
+		p := startPeople(b)
+		p.send(attributes(external(1), `{"n":1}`))
+		p.awaitUser("the user is there", external(1), func(*profile.Profile) bool { return true })
+		clock := func() int64 { // of Redis, in seconds
+			at, ok := b.do("TIME").([]any)
+			if !ok || len(at) == 0 {
+				b.Fatalf("Redis has no time: %v", at)
+			}
+			seconds, err := strconv.ParseInt(fmt.Sprint(at[0]), 10, 64)
+			b.must(err)
+			return seconds
+		}
+		began := clock()
+		ahead := fmt.Sprintf(`{"event":"visit","event_id":"a","time":%d,"user_id":"u-1"}`, began+400*24*60*60)
+		p.post(ahead)
+		b.awaitSum("events", 1)
+		p.post(ahead) // by another transaction
+		b.eventually("the repeat is known", func() bool { return p.e.stats.Duplicates.Load() == 1 })
+		p.post(fmt.Sprintf(`{"event":"visit","time":%d,"user_id":"u-1"}`, began))
+		p.awaitUser("both are counted", external(1), func(u *profile.Profile) bool { n, _, _ := counted(u, "visit"); return n == 2 })
+		ended, u := clock(), p.who(external(1))
+		if _, first, last := counted(u, "visit"); first != 1000*began || last < 1000*began || last >= 1000*(ended+1) {
+			b.Errorf("counted from %d to %d, and the events came from %d s to %d s", first, last, began, ended)
+		}
+		const day = 24 * 60 * 60
+		if u.ActiveDay < began/day || u.ActiveDay > ended/day {
+			b.Errorf("the last active day is %d, and the events came from day %d to day %d", u.ActiveDay, began/day, ended/day)
+		}
+		days := fmt.Sprintf("%d", ended/day-began/day+1)
+		if got := b.query("SELECT SUM(count) FROM series_days WHERE name = 'dau'"); got[0] != "1" && got[0] != days {
+			b.Errorf("%s days of activity are counted", got[0])
+		}
 	})
 }
 

@@ -38,11 +38,11 @@ import (
 // tell classes apart. An unsubscribe is about marketing, of the app that the
 // event names.
 func (t *storing) suppress(e *sluice.Event, bounce verdict, place sluice.Place) {
-	accepted := place.Position
-	at := min(e.TimeMillis, int64(min(accepted.Major, sluice.MaxEventTimeMillis)))
+	accepted := acceptedMillis(place.Position)
+	at := min(e.TimeMillis, accepted)
 	own := e.Origin == sluice.OriginOwn || e.Origin == sluice.OriginOwnRepeat
 	if own {
-		at = int64(min(accepted.Major, sluice.MaxEventTimeMillis))
+		at = accepted
 	}
 	s := mail.Suppression{TimeMillis: at, Source: "event"}
 	switch e.Name {
@@ -90,6 +90,11 @@ func (t *storing) suppress(e *sluice.Event, bounce verdict, place sluice.Place) 
 			t.addSuppression(s)
 		}
 	}
+}
+
+// acceptedMillis is when an entry of a log was accepted, by the clock of Redis.
+func acceptedMillis(entry sluice.Position) int64 {
+	return int64(min(entry.Major, sluice.MaxEventTimeMillis))
 }
 
 // oneOfSeveral reports whether a complaint is of one of several people, nobody knows which

@@ -132,11 +132,12 @@ func (s *StoreFollower) readNames(ctx context.Context) (err error) {
 }
 
 // countFor has an event count for the profile of the user whom it names, if there is
-// one. A row that no database takes does not count.
+// one. A row that no database takes does not count. A time to come counts as that of the
+// acceptance, as in /users/track: the user would be active on no day before it.
 func (t *storing) countFor(e *store.StoredEvent) {
 	up := users.Update{Place: e.Place, Update: user.Update{
 		Op: user.OpSeen, Key: user.Key{Kind: user.KeyExternal, Name: e.User},
-		TimeMillis: e.TimeMillis, Name: e.Name, App: e.App,
+		TimeMillis: min(e.TimeMillis, acceptedMillis(e.Place.Position)), Name: e.Name, App: e.App,
 	}}
 	switch e.Kind {
 	case sluice.KindCustom:
@@ -154,7 +155,7 @@ func (t *storing) countFor(e *store.StoredEvent) {
 	if e.TimeMillis < sluice.MinEventTimeMillis || e.TimeMillis > sluice.MaxEventTimeMillis {
 		return
 	}
-	if e.ID != "" {
+	if e.ID != "" { // by the event's own time, as its row is
 		up.Event = sluice.EventKey{Millis: e.TimeMillis, ID: e.ID}
 	}
 	t.updates = append(t.updates, up)
