@@ -8,5 +8,8 @@ var (
 	PartitionBefore = partitionBefore
 )
 
+// MostProfiles bounds the bytes of profiles of a transaction of several batches.
+const MostProfiles = mostProfiles
+
 // FlushWait is how long the first row of a writer of the store waits for company.
 func FlushWait(s *StoreFollower) time.Duration { return s.flushWait() }

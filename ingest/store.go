@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice"
@@ -75,7 +76,7 @@ type StoreFollower struct {
 	lostUpTo map[int]sluice.Position
 
 	// forwarded has, by partition, the highest number of a forward that a log has
-	// seen when the session began (numbered).
+	// seen when the session began (unitReader).
 	forwarded map[int]int64
 
 	// stored has, by partition, what the last session that began knew to be stored
@@ -91,6 +92,10 @@ type StoreFollower struct {
 	// in a row that ended before a commit because they had changed.
 	registered *journey.Registered
 	reloads    int
+
+	// fewer is how many users a transaction may name where profiles are large, which its
+	// applying side notes for the reading side (profiles.go). 0: flushUsers.
+	fewer atomic.Int64
 
 	// free belongs to the session. It has an element while no unit with updates
 	// of users is on its way: the time before which the next is not begun.
@@ -149,6 +154,8 @@ type storeUnit struct {
 	many     int            // of these
 	counted  int            // of these are events, which have rows of their own
 	ignored  int            // of these
+	keys     int            // by which these name users
+	batches  int            // that have some of these
 	prepared store.Prepared
 
 	forwarded bool // the transaction has something for the logs of others, of what happened to mails
@@ -215,7 +222,7 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 	if errors.Is(err, store.ErrPublished) {
 		return s.published(err)
 	}
-	return err
+	return s.tooManyBytes(err)
 }
 
 // published ends a session whose names are past and whose updates are not kept: the next
@@ -297,7 +304,7 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 		t.done()
 		t.effect.Stripe = s.stripe(held)
 		s.Stats.Read.Observe(s.Clock.Now().Sub(t.began))
-		u := storeUnit{effect: &t.effect, updates: t.updates, many: len(t.updates), counted: t.counted, names: t.names, moves: t.effect.Moves, entries: t.entries, reported: t.reported}
+		u := storeUnit{effect: &t.effect, updates: t.updates, many: len(t.updates), counted: t.counted, keys: len(t.keys), batches: t.batches, names: t.names, moves: t.effect.Moves, entries: t.entries, reported: t.reported}
 		t.updates, t.keys = nil, nil // the effect keeps the rest of t
 		if len(u.updates) == 0 {
 			if u.prepared, err = prepare(s.Store, s.Stats, &t.effect); err != nil {
@@ -407,6 +414,7 @@ type storing struct {
 
 	updates []users.Update
 	counted int                   // of these are events
+	batches int                   // that have some of these
 	keys    map[user.Key]struct{} // of the updates
 	moved   map[int]store.Move
 	names   map[string]int64
@@ -434,7 +442,7 @@ func (t *storing) addFact(f store.Fact) {
 func (t *storing) full() bool {
 	s := t.s
 	return len(t.effect.Events)+len(t.effect.Outcomes)+len(t.effect.Facts)+len(t.effect.Reactions)+len(t.effect.Dead)+len(t.counts) >= s.flush(flushRows) ||
-		t.bytes >= s.flush(4*flushBytes) || len(t.updates) >= s.flush(flushUpdates) || len(t.keys) >= s.flush(flushUsers)
+		t.bytes >= s.flush(4*flushBytes) || len(t.updates) >= s.flush(flushUpdates) || len(t.keys) >= s.usersAtOnce()
 }
 
 // onlyCounts reports whether nothing but counts has come.
@@ -470,6 +478,7 @@ func (t *storing) add(b *flow.Batch, cursors map[int]sluice.Position) {
 	added.Last, added.Entries, added.Bytes = b.Position, added.Entries+1, added.Bytes+len(b.Data)
 	t.entries[b.Partition] = added
 	t.bytes += len(b.Data)
+	before := len(t.updates)
 	r, err := sluice.ReadBatch(b.Data)
 	if err != nil {
 		t.deadLetter(b, 0, sluice.FormBatch, "log", err.Error(), b.Data)
@@ -484,6 +493,9 @@ func (t *storing) add(b *flow.Batch, cursors map[int]sluice.Position) {
 	}
 	if r.Err() != nil {
 		t.deadLetter(b, r.Index+1, sluice.FormBatch, "log", r.Err().Error(), b.Data)
+	}
+	if len(t.updates) > before {
+		t.batches++
 	}
 }
 

@@ -30,10 +30,18 @@ func (s *StoreFollower) resolve(ctx context.Context, u *storeUnit) error {
 	}
 	began := s.Clock.Now()
 	now := began.UnixMilli()
-	done, err := users.Apply(ctx, numbered{s.Users, s.forwarded}, s.registered, len(s.Logs), now, u.updates)
+	reader := &unitReader{Reader: s.Users, forwarded: s.forwarded}
+	if u.batches > 1 { // fewer can be gathered
+		reader.most = s.flush(mostProfiles)
+	}
+	done, err := users.Apply(ctx, reader, s.registered, len(s.Logs), now, u.updates)
+	if errors.Is(err, user.ErrTooManyBytes) {
+		s.halve(u.keys)
+	}
 	if err != nil {
 		return err
 	}
+	s.weighed(u.keys, reader.bytes)
 	s.Stats.Resolve.Observe(s.Clock.Now().Sub(began))
 	u.ignored = done.Ignored
 	effect := u.effect
@@ -163,21 +171,28 @@ func (t *storing) countFor(e *store.StoredEvent) {
 	t.counted++
 }
 
-// numbered reads users with numbers of forwards that no log has seen.
+// unitReader reads the users of one transaction, with numbers of forwards that no log has
+// seen, and up to a bound of bytes (profiles.go).
 //
 // The number of a forward is at least the time, and one more than the last that the
 // database knows. A database that goes back forgets some, and the next process
 // may have a clock behind the previous one's. Then a number is issued that a
 // log has seen already, and the forward would be taken for one that arrived. So
 // a session begins by asking the logs.
-type numbered struct {
+type unitReader struct {
 	users.Reader
 	forwarded map[int]int64 // by partition, the highest number that a log has of it
+	bytes     int           // of profiles read
+	most      int           // of these; 0: any
 }
 
 // Users implements users.Reader.
-func (n numbered) Users(ctx context.Context, q user.Query) (user.Answer, error) {
+func (n *unitReader) Users(ctx context.Context, q user.Query) (user.Answer, error) {
+	if n.most > 0 {
+		q.MaxBytes = max(1, n.most-n.bytes)
+	}
 	a, err := n.Reader.Users(ctx, q)
+	n.bytes += a.Bytes
 	for p, numbers := range a.Numbers {
 		numbers.Forward = max(numbers.Forward, n.forwarded[p])
 		a.Numbers[p] = numbers

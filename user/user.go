@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -414,7 +415,14 @@ type Query struct {
 	Keys    []Key // of any kind but KeyUser
 	IDs     []ID
 	Numbers []int // partitions whose numbers are wanted
+
+	// MaxBytes bounds the profiles that are read: the error is ErrTooManyBytes when a profile
+	// goes beyond it. 0: no bound.
+	MaxBytes int
 }
+
+// ErrTooManyBytes says that the users of a Query have profiles beyond its MaxBytes.
+var ErrTooManyBytes = errors.New("the profiles of these users are too many bytes to be read at once")
 
 // Answer is what was found; what is not there is left out. An address may
 // have found several, MaxSharing at most.
@@ -423,6 +431,7 @@ type Answer struct {
 	Users   map[ID]Row // of ByKey and of IDs, and who took them over, over as many merges as there were
 	Numbers map[int]Numbers
 	Shared  map[Key]bool // addresses that more users have than were read
+	Bytes   int          // of the profiles of Users
 }
 
 // Owner returns the user of an id, or the one it was merged into; false: there is

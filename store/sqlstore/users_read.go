@@ -18,19 +18,42 @@ var _ user.Store = (*Store)(nil)
 // maxUserKeys keys. The data of one user does not fall apart, since a key
 // brings its user in the same statement.
 func (s *Store) Users(ctx context.Context, q user.Query) (user.Answer, error) {
-	a := user.Answer{ByKey: make(map[user.Key][]user.ID), Users: make(map[user.ID]user.Row), Numbers: make(map[int]user.Numbers)}
+	a := newAnswer(q.MaxBytes)
+	a.Numbers = make(map[int]user.Numbers)
 	if n := len(q.Keys) + len(q.IDs); n > user.MaxQuery {
-		return a, fmt.Errorf("read users from %s: %d keys and ids at once, at most %d", s.where, n, user.MaxQuery)
+		return a.Answer, fmt.Errorf("read users from %s: %d keys and ids at once, at most %d", s.where, n, user.MaxQuery)
 	}
-	for _, read := range []func(context.Context, *user.Query, *user.Answer) error{s.usersByKey, s.usersByID, s.userNumbers, s.userChains} {
-		if err := read(ctx, &q, &a); err != nil {
-			return a, s.failed(err, "read users from")
+	for _, read := range []func(context.Context, *user.Query, *answer) error{s.usersByKey, s.usersByID, s.userNumbers, s.userChains} {
+		if err := read(ctx, &q, a); err != nil {
+			return a.Answer, s.failed(err, "read users from")
 		}
 	}
-	return a, nil
+	return a.Answer, nil
 }
 
-func (s *Store) usersByKey(ctx context.Context, q *user.Query, a *user.Answer) error {
+// answer is a user.Answer while it is read.
+type answer struct {
+	user.Answer
+	most int // bytes of profiles; 0: any
+}
+
+func newAnswer(most int) *answer {
+	return &answer{user.Answer{ByKey: make(map[user.Key][]user.ID), Users: make(map[user.ID]user.Row)}, most}
+}
+
+// add adds a user. The error is ErrTooManyBytes if there is no room for the profile.
+func (a *answer) add(u user.Row) error {
+	before := len(a.Users)
+	if a.Users[u.ID] = u; len(a.Users) > before {
+		a.Bytes += len(u.Profile)
+	}
+	if a.most > 0 && a.Bytes > a.most {
+		return user.ErrTooManyBytes
+	}
+	return nil
+}
+
+func (s *Store) usersByKey(ctx context.Context, q *user.Query, a *answer) error {
 	names := make(map[user.KeyKind][]string)
 	for _, k := range q.Keys {
 		names[k.Kind] = append(names[k.Kind], k.Name)
@@ -73,7 +96,7 @@ func (s *Store) usersByKey(ctx context.Context, q *user.Query, a *user.Answer) e
 }
 
 // keyOwners finds the users of keys that have one each, by a statement for n.
-func (s *Store) keyOwners(ctx context.Context, kind user.KeyKind, names []string, n int, a *user.Answer) error {
+func (s *Store) keyOwners(ctx context.Context, kind user.KeyKind, names []string, n int, a *answer) error {
 	_, err := s.owners(ctx, "user_by_key", kind, names, n, a)
 	return err
 }
@@ -82,10 +105,10 @@ func (s *Store) keyOwners(ctx context.Context, kind user.KeyKind, names []string
 // users may have one address: the statement returns some more rows than it has
 // addresses. If that is not enough, each half of them is asked for by itself.
 // So a crowd is read in some ten pieces of a few hundred rows, not whole.
-func (s *Store) addressOwners(ctx context.Context, kind user.KeyKind, names []string, n int, a *user.Answer) error {
+func (s *Store) addressOwners(ctx context.Context, kind user.KeyKind, names []string, n int, a *answer) error {
 	most := n + 2*user.MaxSharing
-	piece := user.Answer{ByKey: make(map[user.Key][]user.ID), Users: make(map[user.ID]user.Row)}
-	rows, err := s.owners(ctx, "user_by_address", kind, names, n, &piece, most)
+	piece := newAnswer(a.most)
+	rows, err := s.owners(ctx, "user_by_address", kind, names, n, piece, most)
 	switch half := len(names) / 2; {
 	case err != nil:
 		return err
@@ -100,7 +123,7 @@ func (s *Store) addressOwners(ctx context.Context, kind user.KeyKind, names []st
 		if piece.ByKey[k], err = s.Sharing(ctx, k, user.ID{}, user.MaxSharing+1); err != nil {
 			return err
 		}
-		if err := s.usersByID(ctx, &user.Query{IDs: piece.ByKey[k]}, &piece); err != nil {
+		if err := s.usersByID(ctx, &user.Query{IDs: piece.ByKey[k]}, piece); err != nil {
 			return err
 		}
 	}
@@ -116,7 +139,9 @@ func (s *Store) addressOwners(ctx context.Context, kind user.KeyKind, names []st
 		a.ByKey[k] = ids
 		for _, id := range ids {
 			if u, ok := piece.Users[id]; ok {
-				a.Users[id] = u
+				if err := a.add(u); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -124,7 +149,7 @@ func (s *Store) addressOwners(ctx context.Context, kind user.KeyKind, names []st
 }
 
 // owners runs a statement for n names, of which there are so many or fewer.
-func (s *Store) owners(ctx context.Context, query string, kind user.KeyKind, names []string, n int, a *user.Answer, more ...any) (found int, err error) {
+func (s *Store) owners(ctx context.Context, query string, kind user.KeyKind, names []string, n int, a *answer, more ...any) (found int, err error) {
 	args := append(make([]any, 0, n+1+len(more)), int(kind))
 	for _, name := range names {
 		args = append(args, name)
@@ -136,24 +161,25 @@ func (s *Store) owners(ctx context.Context, query string, kind user.KeyKind, nam
 	if err != nil {
 		return 0, err
 	}
-	return found, s.scanUsers(rows, func(name string, u user.Row) {
+	return found, s.scanUsers(rows, func(name string, u user.Row) error {
+		found++
 		key := user.Key{Kind: kind, Name: name}
 		a.ByKey[key] = append(a.ByKey[key], u.ID)
 		if u.Profile != "" || !u.MergedInto.IsZero() {
-			a.Users[u.ID] = u
+			return a.add(u)
 		}
-		found++
+		return nil
 	})
 }
 
-func (s *Store) usersByID(ctx context.Context, q *user.Query, a *user.Answer) error {
+func (s *Store) usersByID(ctx context.Context, q *user.Query, a *answer) error {
 	numbers := make(map[int][]any)
 	for _, id := range q.IDs {
 		numbers[id.Partition] = append(numbers[id.Partition], id.Number)
 	}
 	for _, p := range slices.Sorted(maps.Keys(numbers)) {
 		err := s.byNumber(ctx, "user_by_id", p, numbers[p], func(rows *sql.Rows) error {
-			return s.scanUsers(rows, func(_ string, u user.Row) { a.Users[u.ID] = u })
+			return s.scanUsers(rows, func(_ string, u user.Row) error { return a.add(u) })
 		})
 		if err != nil {
 			return err
@@ -186,7 +212,7 @@ func (s *Store) byNumber(ctx context.Context, statement string, partition int, n
 	return nil
 }
 
-func (s *Store) userNumbers(ctx context.Context, q *user.Query, a *user.Answer) error {
+func (s *Store) userNumbers(ctx context.Context, q *user.Query, a *answer) error {
 	if len(q.Numbers) == 0 {
 		return nil
 	}
@@ -212,7 +238,7 @@ const (
 
 // userChains adds the users that took over users of the answer, over as many
 // merges as there were. Nearly always none is missing, and nothing is asked.
-func (s *Store) userChains(ctx context.Context, _ *user.Query, a *user.Answer) error {
+func (s *Store) userChains(ctx context.Context, _ *user.Query, a *answer) error {
 	looked := make(map[user.ID]bool) // a user who is not found was erased
 	missing := missingOf(a.Users, a.Users, looked)
 	for len(missing) > 0 {
@@ -223,14 +249,16 @@ func (s *Store) userChains(ctx context.Context, _ *user.Query, a *user.Answer) e
 		for p, numbers := range missing {
 			for piece := range slices.Chunk(numbers, s.d.keysAtOnce()) {
 				statement := named(rawQuery(s.d, "user_chain"), len(piece))
-				if err := s.userRows(ctx, statement, append(s.d.userArgs(p, piece...), chainSteps), func(_ string, u user.Row) { found[u.ID] = u }); err != nil {
+				err := s.userRows(ctx, statement, append(s.d.userArgs(p, piece...), chainSteps), func(_ string, u user.Row) error {
+					found[u.ID] = u
+					if _, known := a.Users[u.ID]; known {
+						return nil
+					}
+					return a.add(u)
+				})
+				if err != nil {
 					return err
 				}
-			}
-		}
-		for id, u := range found {
-			if _, ok := a.Users[id]; !ok {
-				a.Users[id] = u
 			}
 		}
 		missing = missingOf(found, a.Users, looked)
@@ -329,7 +357,7 @@ func (s *Store) Forwarded(ctx context.Context, from, to int, id int64) error {
 }
 
 // userRows reads users. The first column is the key that each was found by.
-func (s *Store) userRows(ctx context.Context, statement string, args []any, f func(key string, u user.Row)) error {
+func (s *Store) userRows(ctx context.Context, statement string, args []any, f func(key string, u user.Row) error) error {
 	rows, err := s.reads.QueryContext(ctx, s.d.placeholders(statement), args...)
 	if err != nil {
 		return err
@@ -337,7 +365,7 @@ func (s *Store) userRows(ctx context.Context, statement string, args []any, f fu
 	return s.scanUsers(rows, f)
 }
 
-func (s *Store) scanUsers(rows *sql.Rows, f func(key string, u user.Row)) error {
+func (s *Store) scanUsers(rows *sql.Rows, f func(key string, u user.Row) error) error {
 	return eachRow(rows, func(scan scanner) error {
 		var key string
 		var u user.Row
@@ -346,7 +374,7 @@ func (s *Store) scanUsers(rows *sql.Rows, f func(key string, u user.Row)) error 
 		err := scan(&key, &u.ID.Partition, &u.ID.Number, s.instant(&u.UpdatedMillis), &to[0], &to[1], &text)
 		u.MergedInto, u.Profile = user.ID{Partition: int(to[0].Int64), Number: to[1].Int64}, text.String
 		if err == nil {
-			f(key, u)
+			err = f(key, u)
 		}
 		return err
 	})

@@ -116,6 +116,7 @@ var suite = []struct {
 	{"EventsStored", testEventsStored},
 	{"UserKeysConflict", testUserKeysConflict},
 	{"ManyUsers", testManyUsers},
+	{"UsersByBytes", testUsersByBytes},
 	{"MergeChains", testMergeChains},
 	{"SharedAddresses", testSharedAddresses},
 	{"Forwards", testForwards},

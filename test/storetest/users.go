@@ -3,6 +3,8 @@ package storetest
 import (
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"sluice"
@@ -54,6 +56,7 @@ func testUsers(t *testing.T, f *fixture) {
 		ByKey:   map[user.Key][]user.ID{external("u-1"): {a}, alias: {a}, email("x@example.com"): {a, b}, remembered: {b}},
 		Users:   map[user.ID]user.Row{a: rowA, b: rowB},
 		Numbers: map[int]user.Numbers{3: {User: 1, Forward: 7}, 4: {}, 255: {User: user.MaxNumber}},
+		Bytes:   len(rowA.Profile) + len(rowB.Profile),
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %+v, %v\nwant %+v", got, err, want)
@@ -155,6 +158,49 @@ func testManyUsers(t *testing.T, f *fixture) {
 		}
 	}
 	want(t, "users on pages", seen, n-13)
+}
+
+// testUsersByBytes: profiles are read up to a bound of bytes, by whatever their users are
+// found. One who is found twice counts once.
+func testUsersByBytes(t *testing.T, f *fixture) {
+	f.start(t)
+	store := f.users(t)
+	const n = 7
+	u := &user.Changes{}
+	var ids []user.ID
+	var names, addresses []user.Key
+	total := 0
+	for i := range n {
+		id := user.ID{Partition: i % 2, Number: int64(i + 1)}
+		row := user.Row{ID: id, UpdatedMillis: 1, Profile: `{"custom":{"x":"` + strings.Repeat("x", 1000*(i+1)) + `"}}`}
+		u.Put, ids, total = append(u.Put, row), append(ids, id), total+len(row.Profile)
+		names, addresses = append(names, external(fmt.Sprint("u", i))), append(addresses, email(fmt.Sprintf("u%d@example.com", i)))
+		u.AddKeys, u.AddAddress = append(u.AddKeys, user.KeyRow{Key: names[i], ID: id}), append(u.AddAddress, user.KeyRow{Key: addresses[i], ID: id})
+	}
+	merged := user.ID{Partition: 2, Number: 1}
+	chain := external("merged")
+	u.Put, u.AddKeys = append(u.Put, user.Row{ID: merged, UpdatedMillis: 1, MergedInto: ids[0]}), append(u.AddKeys, user.KeyRow{Key: chain, ID: merged})
+	f.change(t, u)
+	for what, c := range map[string]struct {
+		q     user.Query
+		bytes int
+	}{
+		"names":     {user.Query{Keys: names}, total},
+		"addresses": {user.Query{Keys: addresses}, total},
+		"ids":       {user.Query{IDs: ids}, total},
+		"all":       {user.Query{Keys: slices.Concat(names, addresses, []user.Key{chain}), IDs: ids}, total},
+		"a merge":   {user.Query{Keys: []user.Key{chain}}, len(u.Put[0].Profile)},
+	} {
+		for _, most := range []int{0, c.bytes} {
+			c.q.MaxBytes = most
+			if got, err := store.Users(f.ctx, c.q); err != nil || got.Bytes != c.bytes {
+				t.Errorf("%s, at most %d bytes: %d are read, %v; want %d", what, most, got.Bytes, err, c.bytes)
+			}
+		}
+		c.q.MaxBytes = c.bytes - 1
+		_, err := store.Users(f.ctx, c.q)
+		wantError(t, err, user.ErrTooManyBytes)
+	}
 }
 
 // testForwards: what is on its way stays until it has arrived.
