@@ -3,12 +3,14 @@ package suppress
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"time"
 
 	"sluice"
 	"sluice/flow"
 	"sluice/mail"
+	"sluice/store"
 )
 
 // SetsRole is the role of the process that follows foreign sets: its lease is
@@ -17,7 +19,7 @@ const SetsRole = "sets"
 
 // Bounds of following a set.
 const (
-	setPingEvery = 500 * time.Millisecond // so late a lost connection is seen
+	setPingEvery = 500 * time.Millisecond // so late a lost connection is seen, or a database that has gone back
 	setPassEvery = time.Minute            // it is compared without a hint
 	setAgain     = 2 * time.Second        // after an error
 	setPassRest  = 100 * time.Millisecond // between two passes, however often it changes
@@ -32,18 +34,33 @@ const (
 // while it is in the set, is left as it is.
 //
 // What has been taken over is noted beside the set (flow.Set) after it is
-// committed. Where that note is of another database, or lost, it is made again out
-// of the rows, so that members that went meanwhile are found.
+// committed. Where that note is of another database or moment, or lost, it is made
+// again out of the rows, so that members that came or went meanwhile are found.
+//
+// The note names the cursor of the set, a random number that each commit of rows
+// changes. So a database that goes back takes the number back with the rows. The
+// rest of the note must not outlive them: its members would be mailed, since they
+// seem to be taken over. A process that dies between commit and note has the note
+// made again, too.
 type SetFollower struct {
 	Set    *flow.Set
 	Below  bool // members are domains with all below them
 	Reason mail.SuppressReason
 
-	Store      mail.SuppressionStore
+	Store      SetStore
 	Leases     *flow.Leases
 	Deployment string // what Redis and the database are of
 	Clock      sluice.Clock
 	Log        *slog.Logger
+
+	at sluice.Position // the cursor; owned by the goroutine that follows
+}
+
+// SetStore is the database of a SetFollower: its rows, and the cursor that moves
+// with them.
+type SetStore interface {
+	mail.SuppressionStore
+	store.Store
 }
 
 // Run follows while this process has the lease, until fetch ends.
@@ -65,14 +82,14 @@ func (f *SetFollower) Run(fetch, _ context.Context) {
 
 // follow works until an error or the end of ctx.
 func (f *SetFollower) follow(ctx context.Context) error {
-	if err := f.know(ctx); err != nil {
-		return err
-	}
 	ping := time.NewTicker(setPingEvery)
 	defer ping.Stop()
 	again := time.NewTicker(setPassEvery)
 	defer again.Stop()
 	for {
+		if err := f.know(ctx); err != nil {
+			return err
+		}
 		if err := f.Pass(ctx); err != nil {
 			return err
 		}
@@ -89,19 +106,46 @@ func (f *SetFollower) follow(ctx context.Context) error {
 				if err := f.Set.Ping(ctx); err != nil {
 					return err
 				}
+				// While the database is away nothing is taken over: the next pass says so.
+				if at, err := f.cursor(ctx); err == nil && at != f.at {
+					wait = false
+				}
 			}
 		}
 	}
 }
 
-// source is that of the set's rows.
+// source is that of the set's rows, and the name of its cursor.
 func (f *SetFollower) source() string { return mail.SetSource + f.Set.Name() }
 
-// know makes sure that what is noted as seen is of this database.
+// cursor returns where the database is: at which commit of the set's rows.
+func (f *SetFollower) cursor(ctx context.Context) (sluice.Position, error) {
+	at, err := f.Store.Cursors(ctx, f.source(), []int{0})
+	return at[0], err
+}
+
+// owner is what the note beside the set says when it is that of f.at. Before the
+// first commit it is the deployment alone, as older versions always wrote it.
+func (f *SetFollower) owner() string {
+	if f.at.IsZero() {
+		return f.Deployment
+	}
+	return f.Deployment + " " + f.at.String()
+}
+
+// know makes sure that what is noted as seen is of this database, as it is now.
 func (f *SetFollower) know(ctx context.Context) error {
-	known, err := f.Set.Known(ctx)
-	if err != nil || known == f.Deployment {
+	var err error
+	if f.at, err = f.cursor(ctx); err != nil {
 		return err
+	}
+	known, err := f.Set.Known(ctx)
+	if err != nil || known == f.owner() {
+		return err
+	}
+	if known != "" {
+		f.Log.Warn("what was taken over of a set of suppressions is read anew from the database: one of the two has gone back, or a change was broken off",
+			"set", f.Set.Name())
 	}
 	if err := f.Set.Forget(ctx); err != nil {
 		return err
@@ -122,7 +166,7 @@ func (f *SetFollower) know(ctx context.Context) error {
 			return err
 		}
 		if len(page) < setRows {
-			return f.Set.Know(ctx, f.Deployment)
+			return f.Set.Know(ctx, f.owner())
 		}
 		q.After = page[len(page)-1].Key()
 	}
@@ -152,10 +196,32 @@ func (f *SetFollower) take(ctx context.Context, members []string, removed bool) 
 		}
 		changes = append(changes, mail.Suppression{Entry: entry, Reason: f.Reason, Source: f.source(), TimeMillis: now, Removed: removed})
 	}
-	if _, err := f.Store.Suppress(ctx, changes); err != nil {
+	if len(changes) == 0 {
+		return f.Set.See(ctx, members, !removed)
+	}
+	if err := f.commit(ctx, changes); err != nil {
 		return err
 	}
-	return f.Set.See(ctx, members, !removed)
+	if err := f.Set.See(ctx, members, !removed); err != nil {
+		return err
+	}
+	return f.Set.Know(ctx, f.owner())
+}
+
+// commit changes rows, and moves the cursor with them.
+func (f *SetFollower) commit(ctx context.Context, changes []mail.Suppression) error {
+	next := sluice.Position{Major: rand.Uint64()>>1 | 1} // not the next number: what was lost has had that
+	p, err := f.Store.Prepare(&store.Effect{
+		Moves:    []store.Move{{Follower: f.source(), From: f.at, To: next}},
+		Suppress: changes,
+	})
+	if err == nil {
+		_, err = f.Store.Apply(ctx, p)
+	}
+	if err == nil {
+		f.at = next
+	}
+	return err
 }
 
 // member is what an entry may be called in the set.
