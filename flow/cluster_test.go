@@ -56,6 +56,7 @@ func TestCluster(t *testing.T) {
 			t.Errorf("%s and %s: %v", set, prefix, err)
 		}
 	}
+	forgetsOnce(t, r)
 	moveWhileWritten(t, c, log)
 	killMaster(t, c, log, membersKey())
 	killMaster(t, c, log, log.partition.logKey())

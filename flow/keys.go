@@ -225,6 +225,18 @@ func SenderDomainsKey() string { return prefix + "{members}:domains" }
 // onceKey: string, the first value given under a name; it expires.
 func onceKey(name string) string { return prefix + "once:" + name }
 
+// remembersOnce reports whether a key says for a while what was done under a name, so that
+// a repeat does nothing: of a request, a link, or a dead letter of a partition that was
+// replayed. tags are those of the partitions.
+func remembersOnce(key string, tags map[string]bool) bool {
+	if strings.HasPrefix(key, onceKey("")) {
+		return true
+	}
+	p := Partition{tag: hashTag(key)}
+	return tags[p.tag] &&
+		(strings.HasPrefix(key, p.onceKey("")) || strings.HasPrefix(key, p.takenKey("")) || strings.HasPrefix(key, p.replayKey("")))
+}
+
 // listKeys are the keys beside a foreign list, all in the list's slot, or
 // beside the set of the dirty keys of foreign hashes.
 type listKeys struct {

@@ -3,8 +3,11 @@ package flow
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"sluice"
 	"sluice/test/clocktest"
@@ -79,6 +82,42 @@ func TestNamesOfAKeyAreBounded(t *testing.T) {
 		}
 		if used := o.Used(t.Context()); used != 9.0/11 {
 			t.Errorf("%g of the room is taken", used)
+		}
+	}
+}
+
+// Names of what was done are forgotten in all servers, and nothing else is.
+func TestForgetOnce(t *testing.T) {
+	forgetsOnce(t, dial(t))
+}
+
+func forgetsOnce(t *testing.T, r *Redis) {
+	t.Helper()
+	const partitions = 4
+	foreign := listKeys{base: prefix + "{once}:list:once"}
+	gone := []string{namesKey()}
+	kept := []string{"once:a", prefix + "onces", prefix + "{members}:once:a", foreign.replayKey("1@2"), Partition{tag: "p0"}.onceKey("a")}
+	for i := range 3 * forgetKeys {
+		gone = append(gone, onceKey(fmt.Sprint(i)))
+	}
+	for _, p := range Partitions(partitions) {
+		gone = append(gone, p.onceKey("a"), p.takenKey("a"), p.replayKey("1@2"))
+		kept = append(kept, p.laneKey("once:"))
+	}
+	var sets rueidis.Commands
+	for _, key := range append(slices.Clone(gone), kept...) {
+		sets = append(sets, r.B().Set().Key(key).Value("1").Build())
+	}
+	if err := r.Do(t.Context(), "set keys", sets...); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.ForgetOnce(t.Context(), partitions); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range append(slices.Clone(gone), kept...) {
+		n, err := Ask(t.Context(), r, "look for a key", r.B().Exists().Key(key).Build(), rueidis.RedisResult.AsInt64)
+		if left := slices.Contains(kept, key); err != nil || (n == 1) != left {
+			t.Errorf("%s is there: %v, want %v, %v", key, n == 1, left, err)
 		}
 	}
 }

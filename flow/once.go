@@ -28,6 +28,46 @@ func (r *Redis) Once(ctx context.Context, name, value string, ttl time.Duration)
 	return first, r.wrap("remember a request", err)
 }
 
+// forgetKeys is about how many keys one call of ForgetOnce looks at.
+const forgetKeys = 1000
+
+// ForgetOnce removes all that Redis remembers for a while of what was done under a name:
+// of requests, links and replays in so many partitions. It is for a Redis whose logs are
+// emptied: what a repeat is taken for is no longer there. Nothing lists these names, so
+// all keys of each server are looked through.
+func (r *Redis) ForgetOnce(ctx context.Context, partitions int) error {
+	const verb = "forget names of requests"
+	tags := make(map[string]bool, partitions)
+	for _, p := range Partitions(partitions) {
+		tags[p.tag] = true
+	}
+	for _, m := range r.masters(ctx) {
+		if m.err != nil {
+			return r.wrap(verb, m.err)
+		}
+		server := &Redis{client: m.client, name: r.name}
+		for cursor := uint64(0); ; {
+			page, err := Ask(ctx, server, verb, r.B().Scan().Cursor(cursor).Match(prefix+"*").Count(forgetKeys).Build(), rueidis.RedisResult.AsScanEntry)
+			if err != nil {
+				return err
+			}
+			var drops rueidis.Commands
+			for _, key := range page.Elements {
+				if remembersOnce(key, tags) {
+					drops = append(drops, r.B().Unlink().Key(key).Build())
+				}
+			}
+			if err := r.Do(ctx, verb, drops...); err != nil {
+				return err
+			}
+			if cursor = page.Cursor; cursor == 0 {
+				break
+			}
+		}
+	}
+	return r.Do(ctx, verb, r.B().Del().Key(namesKey()).Build())
+}
+
 // TokensPerHour bounds the tokens that Redis remembers of one hour: 18 a second, with
 // some 100 bytes each.
 const TokensPerHour = 65_536

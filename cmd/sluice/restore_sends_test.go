@@ -254,6 +254,36 @@ func TestRestoreWithoutLanes(t *testing.T) {
 	}
 }
 
+// A request with an Idempotency-Key that the restore takes back is written when it is
+// repeated: the Redis that was in use has forgotten its name.
+func TestRestoreForgetsNamesOfRequests(t *testing.T) {
+	t.Parallel()
+	p := openPostOffice(t)
+	file := filepath.Join(p.dir, "b.tar")
+	mustRun(t, p.dir, "backup", file)
+	hand := func() {
+		t.Helper()
+		const mail = `{"from":"shop@example.com","to":"lost-0@example.com","subject":"s","text":"t","class":"marketing"}`
+		for path, body := range map[string]string{messagesForTest: mail, "/v1/counters": `[{"app_id":"shop","name":"visit","by":7}]`} {
+			if status, text := p.ask(t, http.MethodPost, path, body, "Idempotency-Key", path); status != http.StatusAccepted {
+				t.Fatalf("%s: %d %s", path, status, text)
+			}
+		}
+		p.awaitStates("lost", "sent", 1)
+		await(t, "the counter is stored", func() bool {
+			return p.texts(t, "SELECT TOTAL(count) FROM series_days WHERE name = 'visit'")[0] == "7"
+		})
+	}
+	hand()
+	hand() // a repeat
+	p.wantGot("lost", 1, 1)
+	p.stop()
+	mustRun(t, p.dir, "restore", "--replace", file)
+	p.start()
+	hand()
+	p.wantGot("lost", 1, 2)
+}
+
 // What was in the logs of a backup and not stored yet has been sent since: it
 // comes to be in the ledger, in doubt, and is not sent again.
 func TestRestoreOfLogsThatWereSent(t *testing.T) {

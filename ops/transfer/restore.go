@@ -496,12 +496,12 @@ func (r *Restore) emptied(ctx context.Context) (map[int]*flow.Log, error) {
 	return logs, nil
 }
 
-// putBackLogs empties the logs and the lanes, and fills the logs from the archive.
+// putBackLogs empties logs and lanes, forgets names of requests, and fills the logs from the archive.
 func (r *Restore) putBackLogs(ctx context.Context, done *Restored) error {
 	if err := faults.Hit("restore-logs"); err != nil {
 		return err
 	}
-	if err := r.Redis.LeaveDeployment(ctx); err != nil {
+	if err := errors.Join(r.Redis.LeaveDeployment(ctx), r.Redis.ForgetOnce(ctx, r.Archive.Partitions)); err != nil {
 		return err
 	}
 	logs, err := r.emptied(ctx)
