@@ -272,7 +272,7 @@ func (l *Lanes) Note(ctx context.Context, items []byte) error {
 // ClearLanes removes all waiting sends, and all state of them.
 func (l *Log) ClearLanes(ctx context.Context) error {
 	p := l.partition
-	keys := []string{p.statesKey(), p.marksKey(), p.cancelsKey(), p.doubtsKey(), p.givenKey(), p.waitingKey(), p.standingKey(), p.sublanesKey(), p.dueKey()}
+	keys := []string{p.statesKey(), p.marksKey(), p.cancelsKey(), p.doubtsKey(), p.givenKey(), p.waitingKey(), p.owedKey(), p.standingKey(), p.sublanesKey(), p.dueKey()}
 	sublanes, err := Ask(ctx, l.redis, "empty lanes", l.redis.B().Smembers().Key(p.sublanesKey()).Build(), rueidis.RedisResult.AsStrSlice)
 	if err != nil {
 		return err

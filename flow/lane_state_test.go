@@ -2,9 +2,12 @@ package flow
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"sluice"
 	"sluice/mail"
@@ -141,5 +144,32 @@ func TestWalk(t *testing.T) {
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("met %v, want %v", got, want)
+	}
+}
+
+// TestClearLanes: of lanes and log no key is left, wherever sends wait and whatever is
+// counted of them. Only the lease stays.
+func TestClearLanes(t *testing.T) {
+	r, l, lease, log := lanesOf(t)
+	var cursor sluice.Position
+	queue(t, log, lease, &cursor, "low", 0, "a", "b")
+	queue(t, log, lease, &cursor, "high", 100, "c")
+	for _, o := range l.Owe(map[string]mail.Load{fmt.Sprint("key|", time.Now().UnixMilli()/(24*60*60*1000)): {Sends: 3, Bytes: 300}}) {
+		do(t, r, o.Words...)
+	}
+	b := &readAll(t, l, "low")[0]
+	mark(t, l, lease, "one", b, 0, 1)
+	aside := recorded(b, 0, "one")
+	aside.Packed, aside.Item = 0, mail.AppendSend(nil, &mail.Send{Message: "aside"})
+	if _, _, err := l.Record(t.Context(), []Packed{{Lane: Sublane("low", "example.com")}}, []Recorded{aside}); err != nil {
+		t.Fatal(err)
+	}
+	fillLog(t, log, "api:x", 0, 2)
+	if err := errors.Join(log.ClearLanes(t.Context()), log.Clear(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	left, err := Ask(t.Context(), r, "list keys", r.B().Keys().Pattern(prefix+"{"+log.partition.tag+"}:*").Build(), rueidis.RedisResult.AsStrSlice)
+	if err != nil || !slices.Equal(left, []string{lease.key}) {
+		t.Errorf("left are %q, %v", left, err)
 	}
 }
