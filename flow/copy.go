@@ -77,15 +77,16 @@ func (c *LogCopy) Begin(ctx context.Context) (map[int]sluice.Position, error) {
 		}
 	}
 	for _, l := range c.logs {
+		from, err := l.Last(ctx) // first: what comes to an empty log between the two reads is copied
+		if err != nil {
+			return nil, err
+		}
 		oldest, ok, err := l.Oldest(ctx)
 		if err != nil {
 			return nil, err
 		}
-		from := oldest.Prev
-		if !ok {
-			if from, err = l.Last(ctx); err != nil {
-				return nil, err
-			}
+		if ok {
+			from = oldest.Prev
 		}
 		c.at[l.Partition()] = from
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"sluice"
 )
 
@@ -110,6 +112,34 @@ func TestLogCopyHoldsTheTrimAndGoesBack(t *testing.T) {
 	}
 	if start, end, err := log.Span(t.Context()); err != nil || start != first[1] || end != second[4] {
 		t.Fatalf("spans %s to %s, %v", start, end, err)
+	}
+}
+
+// meanwhile is a client beside which something happens once, behind the first answer
+// that it gets to a read.
+type meanwhile struct {
+	rueidis.Client
+	happens func()
+}
+
+func (m *meanwhile) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	reads := command.IsReadOnly()
+	answer := m.Client.Do(ctx, command)
+	if happens := m.happens; reads && happens != nil {
+		m.happens = nil
+		happens()
+	}
+	return answer
+}
+
+// An entry that comes to an empty log while the copy begins is in it.
+func TestLogCopyBeginsBeforeTheFirstEntry(t *testing.T) {
+	r := dial(t)
+	var first []sluice.Position
+	beside := &Redis{name: r.name, client: &meanwhile{r.client, func() { first = fillLog(t, NewLog(r, Partitions(1)[0]), "api:x", 0, 1) }}}
+	from, err := NewLogCopy(beside, 1).Begin(t.Context())
+	if err != nil || len(first) != 1 || !from[0].Before(first[0]) {
+		t.Errorf("the copy begins behind %v, and the first entries are %v; %v", from, first, err)
 	}
 }
 
