@@ -467,8 +467,9 @@ func (r *ListReader) learn(elements []string) (total int) {
 
 // elements reads n elements of the chunk from an index on. The index counts
 // from the chunk's head as it is in Redis. It means something else once Redis
-// has gone back to before a drop. Therefore the state is read with the
-// elements, and must be the one that this reader has made.
+// has gone back to before a drop, or beside a reader that drops (listcopy.go).
+// Therefore the state is read behind the elements, and must be the one that this
+// reader knows.
 func (r *ListReader) elements(ctx context.Context, from, n int64) ([]string, error) {
 	l, c := r.list, r.list.redis.client
 	key, state := l.keys.heldKey(r.chunk), l.keys.stateKey()
@@ -482,9 +483,9 @@ func (r *ListReader) elements(ctx context.Context, from, n int64) ([]string, err
 		start, stop = -from-n, -from-1
 	}
 	answers := c.DoMulti(ctx,
-		c.B().Hmget().Key(state).Field("first", "base", "last").Build(),
-		c.B().Lrange().Key(key).Start(start).Stop(stop).Build())
-	is, err := answers[0].ToArray()
+		c.B().Lrange().Key(key).Start(start).Stop(stop).Build(),
+		c.B().Hmget().Key(state).Field("first", "base", "last").Build())
+	is, err := answers[1].ToArray()
 	if err != nil {
 		return nil, err
 	}
@@ -493,7 +494,7 @@ func (r *ListReader) elements(ctx context.Context, from, n int64) ([]string, err
 			return nil, fmt.Errorf("%w: redis is not where this reader has left it; it has gone back in time", sluice.ErrConflict)
 		}
 	}
-	out, err := answers[1].AsStrSlice()
+	out, err := answers[0].AsStrSlice()
 	if l.side == Right {
 		slices.Reverse(out)
 	}

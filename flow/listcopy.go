@@ -50,9 +50,11 @@ func (l *List) CopyHeld(ctx context.Context, emit func(HeldPage) error) (map[str
 		elements, err := l.copyPage(ctx, now, at.Major, at.Minor)
 		if errors.Is(err, sluice.ErrConflict) && tries < copyTries {
 			tries++
+			was := now
 			if now, _, err = l.lookAt(ctx); err != nil {
 				return nil, err
 			}
+			now.chunk, now.even, now.limit = was.chunk, was.even, was.limit // measured once a chunk
 			continue
 		}
 		if err != nil {
@@ -82,7 +84,7 @@ func (l *List) lookAt(ctx context.Context) (r *ListReader, ended sluice.Position
 	if err != nil {
 		return nil, ended, err
 	}
-	r = &ListReader{list: l, first: 1}
+	r = &ListReader{list: l, limit: firstPageElements, first: 1}
 	for i, n := range []*uint64{&r.last, &r.first, &r.base, &r.hole, &r.raised} {
 		if state[i] != "" && err == nil {
 			*n, err = strconv.ParseUint(state[i], 10, 64)
@@ -97,14 +99,27 @@ func (l *List) lookAt(ctx context.Context) (r *ListReader, ended sluice.Position
 	return r, ended, nil
 }
 
-// copyPage reads a page, measured inside Redis, if the list is where `at` saw it.
+// copyPage reads a page, as the list's reader does, if the list is where `at` saw it.
 func (l *List) copyPage(ctx context.Context, at *ListReader, chunk, next uint64) ([]string, error) {
+	if at.chunk != chunk {
+		at.chunk = chunk
+		if err := at.enter(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if chunk == at.first {
 		next -= at.base
 	}
-	return run(ctx, l.redis, "copy what is held of "+l.String(), "page", []string{l.keys.heldKey(chunk), l.keys.stateKey()}, []string{
-		strconv.FormatUint(next, 10), strconv.Itoa(pageElements), strconv.Itoa(pageBytes), string(l.side),
-		strconv.FormatUint(at.first, 10), strconv.FormatUint(at.base, 10), strconv.FormatUint(at.last, 10)}, rueidis.RedisResult.AsStrSlice)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	elements, err := at.elements(ctx, int64(next), int64(at.limit))
+	if err != nil {
+		return nil, l.redis.wrap("copy what is held of "+l.String(), err)
+	}
+	if len(elements) > 0 {
+		at.learn(elements)
+	}
+	return elements, nil
 }
 
 // HeldRestore puts back what CopyHeld has copied.

@@ -3,6 +3,7 @@ package flow
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"sluice"
@@ -97,6 +98,69 @@ func TestCopyOfWhatIsHeld(t *testing.T) {
 			}
 			if got := readOn(t, l, lease, cursor); !slices.Equal(got, all[2500:]) {
 				t.Fatalf("%d elements came back, want %d: %.100q", len(got), len(all)-2500, got)
+			}
+		})
+	}
+}
+
+// Small elements are copied in large pages: to find the place of one costs a walk from
+// an end of the chunk. A chunk with a large one among them is copied as well.
+func TestCopyOfSmallAndLargeElements(t *testing.T) {
+	for _, side := range []Side{Left, Right} {
+		t.Run(string(side), func(t *testing.T) {
+			r := dial(t)
+			l, lease := newList(t, r, side)
+			reader, err := l.Open(t.Context(), lease, sluice.Position{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all []string
+			hold := func(elements []string) {
+				t.Helper()
+				push := r.B().Rpush().Key(l.Name()).Element(elements...).Build()
+				if side == Right {
+					push = r.B().Lpush().Key(l.Name()).Element(elements...).Build()
+				}
+				if err := r.Do(t.Context(), "push", push); err != nil {
+					t.Fatal(err)
+				}
+				if held, err := reader.hold(t.Context()); err != nil || !held {
+					t.Fatalf("held %v, %v", held, err)
+				}
+				all = append(all, elements...)
+			}
+			copied := func() (elements []string) {
+				t.Helper()
+				if _, err := l.CopyHeld(t.Context(), func(p HeldPage) error {
+					elements = append(elements, p.Elements...)
+					return nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+				return elements
+			}
+			small := make([]string, 10_000)
+			for i := range small {
+				small[i] = fmt.Sprint("element ", i)
+			}
+			hold(small)
+			do(t, r, "CONFIG", "RESETSTAT")
+			if got := copied(); !slices.Equal(got, all) {
+				t.Errorf("%d elements were copied, want %d", len(got), len(all))
+			}
+			stats, err := r.Info(t.Context(), "commandstats")
+			var calls int
+			if err == nil {
+				_, err = fmt.Sscanf(stats["cmdstat_lrange"], "calls=%d,", &calls)
+			}
+			if err != nil || calls > 20 {
+				t.Errorf("%d elements were read by %d LRANGE, %v", len(all), calls, err)
+			}
+			uneven := slices.Clone(small)
+			uneven[5_000] = strings.Repeat("x", 20<<20)
+			hold(uneven)
+			if got := copied(); !slices.Equal(got, all) {
+				t.Errorf("%d elements were copied with a large one, want %d", len(got), len(all))
 			}
 		})
 	}
