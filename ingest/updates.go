@@ -14,12 +14,31 @@ import (
 	"sluice/user"
 )
 
+// maxUpdateBytes bounds the body of an update. An object that becomes one is bounded where it
+// is read (sluice.MaxElementBytes); brought into its one form it may be a little longer. One
+// far larger could stop a partition for good: an update that is forwarded goes into the
+// database by one statement, and a database refuses statements above a size of its own.
+const maxUpdateBytes = 2 * sluice.MaxElementBytes
+
+// sized refuses updates of which one is too large: what made it has not checked it.
+func sized(updates []user.Update) error {
+	for i := range updates {
+		if n := len(updates[i].Body); n > maxUpdateBytes {
+			return sluice.Refuse(sluice.CodeTooLarge, "a change of a user has %d bytes, at most %d are possible", n, maxUpdateBytes)
+		}
+	}
+	return nil
+}
+
 // Update writes changes of users and returns when they are durable, in the
 // order given for each key. Errors as Accept has them. They have been checked
-// before: nothing of them is refused here.
+// before: nothing of them is refused here but what is too large, and all with it.
 func (in *Intake) Update(ctx context.Context, updates []user.Update) error {
 	if len(updates) == 0 {
 		return nil
+	}
+	if err := sized(updates); err != nil {
+		return err
 	}
 	d := drafts.Get().(*draft)
 	defer d.giveBack()
@@ -44,6 +63,9 @@ func (in *Intake) Update(ctx context.Context, updates []user.Update) error {
 func (in *Intake) UpdateOnce(ctx context.Context, r *Request, updates []user.Update) error {
 	if r.IdempotencyKey == "" {
 		return in.Update(ctx, updates)
+	}
+	if err := sized(updates); err != nil {
+		return err
 	}
 	if _, err := firstSeen(ctx, r, in.Clock.Now().UnixMilli(), in.Redis.Once); err != nil {
 		return err
@@ -77,6 +99,9 @@ func (in *Intake) UpdateOnce(ctx context.Context, r *Request, updates []user.Upd
 // updates. With a name it writes them once: a repeat under that name within ttl
 // writes nothing, and the caller is told so. Errors are those of Accept.
 func (in *Intake) Record(ctx context.Context, key user.Key, events []sluice.Event, updates []user.Update, name string, ttl time.Duration) (written bool, err error) {
+	if err := sized(updates); err != nil {
+		return false, err
+	}
 	part := flow.Part{Partition: key.Partition(in.Partitions), Count: len(events) + len(updates)}
 	for i := range events {
 		part.Items = sluice.AppendEvent(part.Items, &events[i])

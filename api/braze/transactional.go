@@ -257,6 +257,9 @@ func (r *Request) recipientOf(t *triggered, raw string) (err error) {
 	if err != nil || attributes.Kind == jsonscan.None {
 		return err
 	}
+	if len(attributes.Raw) > sluice.MaxElementBytes {
+		return errTooLarge
+	}
 	if attributes.Kind != jsonscan.Object || !NumbersFit(attributes.Raw) {
 		return invalid("attributes", "an object, its whole numbers of 64 bits")
 	}

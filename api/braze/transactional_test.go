@@ -161,6 +161,7 @@ func TestTransactionalRefusals(t *testing.T) {
 		{"receipt", `{"trigger_properties":[],` + ann + `}`, "'trigger_properties'"},
 		{"receipt", `{"recipient":{"external_user_id":"ann","attributes":[]}}`, "'attributes'"},
 		{"receipt", `{"recipient":{"external_user_id":"ann","attributes":{"email":"x"}}}`, "'email'"},
+		{"receipt", `{"recipient":{"external_user_id":"ann","attributes":{"note":"` + strings.Repeat("x", sluice.MaxElementBytes) + `"}}}`, string(errTooLarge)},
 	} {
 		status, text := w.call(t, "/transactional/v1/campaigns/"+x[0]+"/send", x[1])
 		if status != 400 || !strings.Contains(text, x[2]) {
