@@ -9,6 +9,7 @@ import (
 	"sluice/flow"
 	"sluice/store"
 	"sluice/user"
+	"sluice/user/users"
 )
 
 // appliedLook is how often Applied looks.
@@ -24,9 +25,10 @@ type Applied struct {
 
 // Await returns nil once everything written for these keys before the call has
 // been applied to their users. It returns an error when ctx ends first. A user
-// can live in another partition than the key. Await waits for that partition
-// too, but follows one step only: a merge at the same moment may move the user
-// a step further.
+// can live in another partition than the key: then Await waits for that one too,
+// and for what the one of the key has for it. It waits for no other, since one that
+// stands still, or whose Redis is away, must keep nobody else waiting. It follows one
+// step only: a merge at the same moment may move the user a step further.
 func (a *Applied) Await(ctx context.Context, keys []user.Key) error {
 	seen := make(map[int]bool)
 	for _, k := range keys {
@@ -35,16 +37,28 @@ func (a *Applied) Await(ctx context.Context, keys []user.Key) error {
 	if err := a.logs(ctx, func(p int) bool { return seen[p] }); err != nil {
 		return err
 	}
-	for p := range seen {
-		sent, err := a.forwarded(ctx, p)
-		if err != nil {
-			return err
-		}
-		if sent {
-			return a.logs(ctx, func(int) bool { return true })
+	found, _, err := users.Find(ctx, a.Users, keys)
+	if err != nil {
+		return err
+	}
+	type way struct{ from, to int }
+	ways, homes := make(map[way]bool), make(map[int]bool)
+	for k, owners := range found { // of an address there are several, and any of them may be meant
+		for i := range owners {
+			w := way{k.Partition(len(a.Logs)), owners[i].Row.ID.Partition}
+			if w.from == w.to || ways[w] {
+				continue
+			}
+			if err := a.forwarded(ctx, w.from, w.to); err != nil {
+				return err
+			}
+			ways[w], homes[w.to] = true, true
 		}
 	}
-	return nil
+	if len(homes) == 0 {
+		return nil
+	}
+	return a.logs(ctx, func(p int) bool { return homes[p] })
 }
 
 // All returns when all that the logs have by now has been applied, or an error
@@ -82,19 +96,15 @@ func (a *Applied) logs(ctx context.Context, wanted func(partition int) bool) err
 	})
 }
 
-// forwarded waits until all that a partition has for others by now has reached
-// their logs. It reports whether there ever was anything.
-func (a *Applied) forwarded(ctx context.Context, partition int) (ever bool, err error) {
-	answer, err := a.Users.Users(ctx, user.Query{Numbers: []int{partition}})
+// forwarded waits until all that a partition has for another by now has reached its log.
+func (a *Applied) forwarded(ctx context.Context, from, to int) error {
+	answer, err := a.Users.Users(ctx, user.Query{Numbers: []int{from}})
 	if err != nil {
-		return false, err
+		return err
 	}
-	last := answer.Numbers[partition].Forward
-	if last == 0 {
-		return false, nil
-	}
-	return true, a.poll(ctx, func() (bool, error) {
-		first, err := a.Users.Forwards(ctx, user.ForwardQuery{From: partition, To: user.AnyPartition}, 1)
+	last := answer.Numbers[from].Forward
+	return a.poll(ctx, func() (bool, error) {
+		first, err := a.Users.Forwards(ctx, user.ForwardQuery{From: from, To: to}, 1)
 		return len(first) == 0 || first[0].ID > last, err
 	})
 }

@@ -2,12 +2,17 @@ package ingest_test
 
 import (
 	"cmp"
+	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"sluice/flow"
+	"sluice/ingest"
 	"sluice/test/servers"
+	"sluice/user"
+	"sluice/user/profile"
 )
 
 // A partition of a cluster whose slot is half-way, for as long as it likes, keeps no
@@ -62,16 +67,16 @@ func TestABrokenPartitionKeepsNoOtherWaiting(t *testing.T) {
 	}
 }
 
-// A session that begins while a server of a cluster answers nothing does not wait for what
-// it asks there: it says so, and stores the partitions on the others.
-func TestASessionBeginsBesideAServerThatHangs(t *testing.T) {
-	b := newBed(t, "sqlite")
-	c, err := servers.StartRedisCluster(t.Context(), servers.ClusterOptions{Dir: t.TempDir(), Masters: 3, Apart: "{members}"})
+// hanging starts a cluster, and returns a server of it that a test can stop, with the
+// partitions that are there: some, and at least two are on others, as is what members share.
+func (b *bed) hanging() (c *servers.RedisCluster, hangs *servers.Redis, there []int) {
+	b.Helper()
+	c, err := servers.StartRedisCluster(b.Context(), servers.ClusterOptions{Dir: b.TempDir(), Masters: 3, Apart: "{members}"})
 	b.must(err)
-	t.Cleanup(func() { _ = c.Close() })
+	b.Cleanup(func() { _ = c.Close() })
 	alone, err := flow.Dial(b.Context(), b.server().URL()) // the same keys, on one server
 	b.must(err)
-	t.Cleanup(alone.Close)
+	b.Cleanup(alone.Close)
 	on := make(map[*servers.Redis][]int) // partitions
 	for p, partition := range flow.Partitions(testPartitions) {
 		_, err = flow.NewLog(alone, partition).Append(b.Context(), "test", "", "1", named("x"), false)
@@ -80,10 +85,18 @@ func TestASessionBeginsBesideAServerThatHangs(t *testing.T) {
 		b.must(err)
 		on[c.MasterOf(slot)] = append(on[c.MasterOf(slot)], p)
 	}
-	hangs := slices.MaxFunc(c.Nodes[1:3], func(a, b *servers.Redis) int { return cmp.Compare(len(on[a]), len(on[b])) })
-	if n := len(on[hangs]); n == 0 || n == testPartitions {
-		t.Fatalf("%d of %d partitions are on the server that is to hang: this test shows nothing", n, testPartitions)
+	hangs = slices.MaxFunc(c.Nodes[1:3], func(a, b *servers.Redis) int { return cmp.Compare(len(on[a]), len(on[b])) })
+	if n := len(on[hangs]); n == 0 || n > testPartitions-2 {
+		b.Fatalf("%d of %d partitions are on the server that is to hang: this test shows nothing", n, testPartitions)
 	}
+	return c, hangs, on[hangs]
+}
+
+// A session that begins while a server of a cluster answers nothing does not wait for what
+// it asks there: it says so, and stores the partitions on the others.
+func TestASessionBeginsBesideAServerThatHangs(t *testing.T) {
+	b := newBed(t, "sqlite")
+	c, hangs, there := b.hanging()
 	e := start(b, setup{redis: c.URL()})
 	for p := range testPartitions {
 		e.write(p, "one", named("1"))
@@ -95,18 +108,65 @@ func TestASessionBeginsBesideAServerThatHangs(t *testing.T) {
 	})
 	others := 0
 	for p := range testPartitions {
-		if !slices.Contains(on[hangs], p) {
+		if !slices.Contains(there, p) {
 			e.write(p, "two", named("2"))
 			others++
 		}
 	}
 	b.awaitSum("events", testPartitions+others)
 	b.must(hangs.Continue())
-	for _, p := range on[hangs] {
+	for _, p := range there {
 		e.write(p, "two", named("2"))
 	}
 	b.awaitSum("events", 2*testPartitions)
 	b.eventually("the store is well", func() bool { return e.failing("store") == "" })
 	e.stop()
 	b.checkCounts("events", 2*testPartitions, 0)
+}
+
+// What was written for a key is waited for in the partition of the key and in that of its
+// user. Another one, on a server that answers nothing, and what is on its way there, keep
+// nobody waiting.
+func TestAppliedBesideAServerThatHangs(t *testing.T) {
+	b := newBed(t, "sqlite")
+	c, hangs, there := b.hanging()
+	p := startPeopleWith(b, setup{redis: c.URL()})
+	var well []int
+	for i := range testPartitions {
+		if !slices.Contains(there, i) {
+			well = append(well, i)
+		}
+	}
+	in := func(partition int, key func(i int) user.Key) user.Key { // the first that is taken in there
+		for i := 0; ; i++ {
+			if k := key(i); k.Partition(testPartitions) == partition {
+				return k
+			}
+		}
+	}
+	// Both are known by aliases of another partition.
+	ann, bob := in(well[0], external), in(there[0], external)
+	annAlias := in(well[1], func(i int) user.Key { return user.AliasKey("ann", strconv.Itoa(i)) })
+	bobAlias := in(well[1], func(i int) user.Key { return user.AliasKey("bob", strconv.Itoa(i)) })
+	for k, alias := range map[user.Key]user.Key{ann: annAlias, bob: bobAlias} {
+		p.send(attributes(k, `{"n":0}`), user.Update{Op: user.OpAlias, Key: k, Body: alias.Name})
+		p.awaitUser("the user has the alias", alias, func(*profile.Profile) bool { return true })
+	}
+	b.must(hangs.Pause())
+	p.send(attributes(bobAlias, `{"n":{"inc":1}}`))
+	b.eventually("it is on its way to the server that hangs", func() bool { return b.count("forwards") == 1 })
+	p.send(attributes(annAlias, `{"n":{"inc":1}}`))
+	applied := &ingest.Applied{Store: p.e.store, Users: p.e.store.(user.Store), Logs: p.e.logs}
+	ctx, cancel := context.WithTimeout(b.Context(), settleWithin)
+	defer cancel()
+	b.must(applied.Await(ctx, []user.Key{annAlias}))
+	if got := p.who(ann).Custom.Get("n"); got != "1" {
+		t.Errorf("it is applied, they say: %s", got)
+	}
+	if got := b.count("forwards"); got != 1 {
+		t.Errorf("%d forwards wait: this test shows nothing", got)
+	}
+	b.must(hangs.Continue())
+	p.awaitUser("what waited arrives", bob, func(u *profile.Profile) bool { return u.Custom.Get("n") == "1" })
+	p.e.stop()
 }

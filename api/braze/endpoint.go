@@ -44,8 +44,8 @@ type Stores struct {
 	Schedules    mail.ScheduleStore
 	Suppressions Suppressions
 
-	// Applied returns when all updates of the keys' partitions that were written
-	// before are applied, or an error when ctx ends before that.
+	// Applied returns when all updates of these keys that were written before are
+	// applied to their users, or an error when ctx ends before that.
 	Applied func(ctx context.Context, keys []user.Key) error
 
 	// SenderRefused returns why no mail from an address is accepted, nil if it is.
