@@ -71,6 +71,7 @@ type program struct {
 	groups       store.GroupStore
 	settings     Settings
 
+	late    error // of Applied
 	feed    *feed.Heads
 	replay  func() error // of a dead letter; nil: it is done
 	domains DomainLooker
@@ -128,7 +129,7 @@ func (p *program) Services() *Services {
 		Intake: p.intake, Keys: p.keys, Consent: p.forms, Series: p.series, Reactions: reactions, Users: p.users, Segments: p.segments, Scanner: p.scanner,
 		Templates: p.templates, Schedules: p.schedules, Journeys: p.journeys, Suppressions: p.suppressions, Webhooks: p.webhooks, Groups: p.groups, Submitter: p.submitter, Sends: p.sends,
 		Canceller: p.canceller, Ledger: p.ledger, Decider: p.decider, Operator: p.operator, Domains: p.domains, Mailboxes: p.mailboxes,
-		Applied: func(context.Context, []user.Key) error { return nil },
+		Applied: func(context.Context, []user.Key) error { return p.late },
 		Unlist:  NotRunning.Unlist, SenderRefused: NotRunning.SenderRefused,
 		WaitsFor: func(string, mail.Class) []string { return []string{"relay refused"} },
 	}

@@ -49,7 +49,7 @@ func newDialect(limits braze.Limits) *dialect {
 }
 
 // brazeAgain is what the sender of a call is told that may be in, in part.
-const brazeAgain = "Send it again: events and purchases that are in already are counted again, all else does no harm"
+const brazeAgain = "Send it again: events, purchases and increments that are in already are counted again, all else does no harm"
 
 // braze answers a call of Braze's API.
 func (s *Server) braze(w http.ResponseWriter, r *http.Request, e *braze.Endpoint) {
@@ -106,6 +106,27 @@ func (c *brazeCall) Update(ctx context.Context, updates []user.Update) error {
 	}
 	if err := c.services.Intake.Update(ctx, updates); err != nil {
 		return c.s.notAccepted(c.w, err, brazeAgain)
+	}
+	return nil
+}
+
+// updatedOnce is for how long the name of UpdateOnce is known, at least as long as Once
+// knows it.
+const updatedOnce = 24 * time.Hour
+
+// UpdateOnce implements braze.Core. Its names are among those for mail, which are bounded.
+func (c *brazeCall) UpdateOnce(ctx context.Context, name, content string, u user.Update) error {
+	_, once, same, err := c.Once(ctx, name, content)
+	if err != nil || !same {
+		return err
+	}
+	in := c.services.Intake
+	written, err := in.Record(ctx, u.Key, nil, []user.Update{u}, once, updatedOnce)
+	if err != nil {
+		return c.s.notAccepted(c.w, err, brazeMailAgain)
+	}
+	if written {
+		in.Names.Add(c.bounded, 1)
 	}
 	return nil
 }
@@ -274,6 +295,10 @@ func (c *brazeCall) refusal(err error) braze.Reply {
 	if unread, ok := errors.AsType[*braze.UnreadError](err); ok {
 		c.s.complain(c.w, unread)
 	}
+	taken, final := errors.AsType[*braze.TakenError](err)
+	if final {
+		c.s.complain(c.w, taken)
+	}
 	e, ok := errors.AsType[*sluice.Error](err)
 	if !ok {
 		c.s.logFailed(c.w, c.r, err)
@@ -281,7 +306,7 @@ func (c *brazeCall) refusal(err error) braze.Reply {
 	}
 	if _, full := errors.AsType[*mail.WaitingFull](err); full || e.Code == sluice.CodeTooFast && c.w.Header().Get("Retry-After") == "" {
 		c.w.Header().Set("Retry-After", waitingRetrySeconds)
-	} else if e.Code == sluice.CodeUnavailable {
+	} else if e.Code == sluice.CodeUnavailable && !final {
 		c.w.Header().Set("Retry-After", "1")
 	}
 	status := statusOf(e.Code)

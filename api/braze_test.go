@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -264,6 +265,22 @@ func TestBrazeUnavailable(t *testing.T) {
 	}
 	stop(t, s)
 	if !strings.Contains(log.String(), "database is closed") {
+		t.Errorf("the log does not say why:\n%s", log)
+	}
+}
+
+// A call that is in, and cannot be answered, is not to be sent again: no header asks for it.
+func TestBrazeTakenIn(t *testing.T) {
+	const root = "0123456789abcdef0123456789abcdef"
+	s, url, p, log := startBraze(t, Options{RootKey: root})
+	p.intake = intakeOf(t)
+	p.late = errors.New("the store is behind")
+	got := callBraze(t, url+"/users/track/sync", "POST", "Bearer "+root, `{"events":[{"external_id":"u","name":"e","time":1700000000}]}`)
+	if got.status != 503 || !strings.Contains(got.body, "do not send it again") || got.header.Get("Retry-After") != "" {
+		t.Errorf("not applied in time: %d %s, Retry-After %q", got.status, got.body, got.header.Get("Retry-After"))
+	}
+	stop(t, s)
+	if !strings.Contains(log.String(), "the store is behind") {
 		t.Errorf("the log does not say why:\n%s", log)
 	}
 }

@@ -83,8 +83,9 @@ func TestExport(t *testing.T) {
 	if status, text := w.call(t, "/users/track/sync", `{"attributes":[{"external_id":"bob"}]}`); status != 0 || !strings.HasPrefix(text, "unavailable: the object was taken in") || w.took() == "" {
 		t.Errorf("not applied in time: %d %s", status, text)
 	}
-	if err := w.store.Close(); err != nil {
-		t.Fatal(err)
+	w.late, w.applied = nil, func() { _ = w.store.Close() }
+	if status, text := w.call(t, "/users/track/sync", `{"events":[{"external_id":"bob","name":"e","time":1700000000}]}`); status != 0 || !strings.HasPrefix(text, "unavailable: the object was taken in") || w.took() == "" {
+		t.Errorf("applied, and not read: %d %s", status, text)
 	}
 	if status, text := w.call(t, path, `{"external_ids":["ann"]}`); status != 0 || !strings.Contains(text, "read users") {
 		t.Errorf("without a database: %d %s", status, text)

@@ -3,6 +3,7 @@ package braze
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -24,11 +25,14 @@ var now = time.Date(2026, 11, 21, 10, 20, 30, 123e6, time.UTC)
 type written struct {
 	updates []user.Update
 	err     error
-	late    error // of Applied
+	late    error  // of Applied
+	applied func() // called by Applied; nil: nothing is
 	store   *sqlstore.Store
 
 	drafts []mail.Draft
 	once   map[string]string // by name: the content it came with first
+
+	submitted error // of Submit; nil: it hands in
 
 	refused string // an address from which nothing is sent
 
@@ -44,12 +48,23 @@ func (w *written) Update(_ context.Context, updates []user.Update) error {
 	return w.err
 }
 
+func (w *written) UpdateOnce(ctx context.Context, name, content string, u user.Update) error {
+	_, known := w.once[name]
+	if _, _, same, err := w.Once(ctx, name, content); known || !same || err != nil {
+		return err
+	}
+	return w.Update(ctx, []user.Update{u})
+}
+
 func (w *written) Cancel(_ context.Context, message string) (mail.Cancelled, error) {
 	w.cancelled = append(w.cancelled, message)
 	return mail.Cancelled{Cancelled: w.left}, w.err
 }
 
 func (w *written) Submit(_ context.Context, _ string, drafts []mail.Draft) (ids []string, err error) {
+	if w.submitted != nil {
+		return nil, w.submitted
+	}
 	for _, d := range drafts {
 		ids = append(ids, d.ID)
 	}
@@ -78,7 +93,13 @@ func (w *written) SenderRefused(_ context.Context, address string) error {
 func (w *written) stores() Stores {
 	return Stores{
 		Users: w.store, Series: w.store, Segments: w.store, Templates: w.store, Sends: w.store, Schedules: w.store,
-		Applied: func(context.Context, []user.Key) error { return w.late }, SenderRefused: w.SenderRefused,
+		SenderRefused: w.SenderRefused,
+		Applied: func(context.Context, []user.Key) error {
+			if w.applied != nil {
+				w.applied()
+			}
+			return w.late
+		},
 	}
 }
 
@@ -118,7 +139,8 @@ func (w *written) put(t testing.TB, number int64, p *profile.Profile, updated in
 	return id
 }
 
-// call calls an endpoint with a body or a query.
+// call calls an endpoint with a body or a query. Of an error it returns what the caller is
+// told, and what the log is.
 func (w *written) call(t *testing.T, path, body string) (int, string) {
 	t.Helper()
 	path, query, _ := strings.Cut(path, "?")
@@ -137,7 +159,11 @@ func (w *written) call(t *testing.T, path, body string) (int, string) {
 		}
 		r, err := e.Answer(t.Context(), &Request{Body: body, Query: values, ID: id, Now: now, Core: w, Stores: w.stores()})
 		if err != nil {
-			return 0, err.Error()
+			text := err.Error()
+			if told, ok := errors.AsType[*sluice.Error](err); ok && !strings.HasPrefix(text, told.Error()) {
+				text = told.Error() + "\n" + text
+			}
+			return 0, text
 		}
 		if !json.Valid(r.Body) {
 			t.Fatalf("%s %.200s: %s is no JSON", path, body, r.Body)

@@ -45,6 +45,19 @@ func (e *UnreadError) Unwrap() []error { return []error{errUnread, e.err} }
 var errUnread = &sluice.Error{Code: sluice.CodeUnavailable, Index: -1,
 	Message: "the database does not answer, or not in time; nothing was done, send it again"}
 
+// TakenError is why a call has no answer although it was taken in: its caller is told not to
+// send it again. Its text is for the log.
+type TakenError struct{ err error }
+
+// Error says why.
+func (e *TakenError) Error() string { return e.err.Error() }
+
+// Unwrap returns what the caller is told, and why.
+func (e *TakenError) Unwrap() []error { return []error{errTaken, e.err} }
+
+var errTaken = &sluice.Error{Code: sluice.CodeUnavailable, Index: -1,
+	Message: "the object was taken in and will be applied, but the user as it is then could not be read within 10 s; do not send it again, export the user later"}
+
 // personKey is the key of a user who was read.
 func personKey(p users.Person) user.Key {
 	return user.Key{Kind: user.KeyUser, Name: p.Row.ID.String()}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"sluice"
 	"sluice/user"
 	"sluice/user/users"
 )
@@ -26,12 +25,11 @@ func trackSync(ctx context.Context, r *Request) (Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, syncWait)
 	defer cancel()
 	if err := r.Applied(ctx, keys); err != nil {
-		return Reply{}, &sluice.Error{Code: sluice.CodeUnavailable, Index: -1,
-			Message: "the object was taken in and will be applied, but not within 10 s; do not send it again, export the user later"}
+		return Reply{}, &TakenError{err}
 	}
 	found, err := r.find(ctx, keys)
 	if err != nil {
-		return Reply{}, err
+		return Reply{}, &TakenError{err}
 	}
 	b := []byte(`{"users":[`)
 	if p, ok := meant(found.by[keys[0]]); ok {

@@ -14,6 +14,7 @@ import (
 	"sluice/mail/template"
 	"sluice/user"
 	"sluice/user/profile"
+	"sluice/user/users"
 )
 
 // A transactional campaign is a stored template: its id is the campaign's, its
@@ -72,14 +73,14 @@ func sendTransactional(ctx context.Context, r *Request) (Reply, error) {
 		return wrong(err, nil)
 	}
 	if t.attributes != nil {
-		if err := r.applyAttributes(ctx, t.attributes); err != nil {
+		if err := r.applyAttributes(ctx, t); err != nil {
 			return Reply{}, err
 		}
 	}
 	var n notes
 	to, err := r.recipients(ctx, []called{{t.who, "recipient", 0}}, &n)
 	if err != nil {
-		return Reply{}, err
+		return Reply{}, t.behind(err)
 	}
 	b := transactionalBody{Status: statusSent, Message: success, Metadata: lifetime{ExternalSendID: t.sendID, CampaignID: t.campaign.Template}}
 	if len(to) == 0 {
@@ -91,7 +92,7 @@ func sendTransactional(ctx context.Context, r *Request) (Reply, error) {
 		return done, nil
 	}
 	if err := r.trigger(ctx, t, to[0], &b); err != nil {
-		return Reply{}, err
+		return Reply{}, t.behind(err)
 	}
 	done := reply(http.StatusCreated, b)
 	done.Accepted = 1
@@ -138,8 +139,12 @@ func (r *Request) trigger(ctx context.Context, t *triggered, to schedule.Recipie
 	return err
 }
 
-// transactionalName begins the names of transactional mail.
-const transactionalName = "transactional "
+// transactionalName begins the names of transactional mail, attributesName those of the
+// attributes that come with it.
+const (
+	transactionalName = "transactional "
+	attributesName    = "transactional attributes "
+)
 
 // tell says what is known of a mail that was handed in before.
 func (b *transactionalBody) tell(row *mail.SendRow) {
@@ -271,16 +276,47 @@ func (r *Request) recipientOf(t *triggered, raw string) (err error) {
 }
 
 // applyAttributes writes what a call says of its recipient, and waits until the
-// mail is made with it.
-func (r *Request) applyAttributes(ctx context.Context, u *user.Update) error {
-	if err := r.Core.Update(ctx, []user.Update{*u}); err != nil {
+// mail is made with it. Under an external_send_id they are written once, whatever
+// becomes of the mail: what they increment is not incremented by a repeat.
+func (r *Request) applyAttributes(ctx context.Context, t *triggered) error {
+	u := t.attributes
+	var err error
+	if t.sendID == "" {
+		err = r.Core.Update(ctx, []user.Update{*u})
+	} else {
+		err = r.Core.UpdateOnce(ctx, attributesName+t.sendID, users.MergeName(u.Key)+" "+u.Body, *u)
+	}
+	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, syncWait)
 	defer cancel()
 	if err := r.Applied(ctx, []user.Key{u.Key}); err != nil {
-		return &sluice.Error{Code: sluice.CodeUnavailable, Index: -1,
-			Message: "the attributes were taken in, but not applied within 10 s; nothing was sent, send it again"}
+		return sluice.Refuse(sluice.CodeUnavailable, "the attributes were taken in, but not applied within 10 s; nothing was sent. %s", t.again())
 	}
 	return nil
+}
+
+// again says what a repeat of a call does whose attributes are in.
+func (t *triggered) again() string {
+	if t.sendID == "" {
+		return "Send it again: without an external_send_id, what the attributes increment is incremented again"
+	}
+	return "Send it again: under its external_send_id all of it is taken in once"
+}
+
+// behind says of an error that comes behind the write of the attributes that they are in.
+func (t *triggered) behind(err error) error {
+	e, ok := errors.AsType[*sluice.Error](err)
+	if !ok || t.attributes == nil {
+		return err
+	}
+	text := "Of the mail: " + e.Message
+	if e == errUnread {
+		text = "No mail was: the database does not answer, or not in time"
+	}
+	if e.Code == sluice.CodeUnavailable || e.Code == sluice.CodeTooFast {
+		text += ". " + t.again()
+	}
+	return errors.Join(sluice.Refuse(e.Code, "the attributes were taken in. %s", text), err)
 }

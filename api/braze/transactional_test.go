@@ -1,6 +1,7 @@
 package braze
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -137,6 +138,48 @@ func TestTransactionalAttributes(t *testing.T) {
 	w.late = fmt.Errorf("late")
 	if _, text := w.call(t, receipt, `{"recipient":{"external_user_id":"ann","attributes":{}}}`); !strings.Contains(text, "nothing was sent") || len(w.drafts) != 0 {
 		t.Errorf("%s", text)
+	}
+}
+
+// Attributes of a call with an external_send_id are written once, whatever becomes of the
+// mail. A repeat changes nothing of anybody, nor does one that names somebody else.
+func TestTransactionalAttributesOnce(t *testing.T) {
+	w := newCampaigns(t)
+	ask := func(who string) (int, string) {
+		return w.call(t, receipt, `{"external_send_id":"once","recipient":{"external_user_id":"`+who+`","attributes":{"orders":{"inc":1}}}}`)
+	}
+	w.late = errors.New("late")
+	if status, text := ask("ann"); status != 0 || !strings.Contains(text, "under its external_send_id all of it is taken in once") {
+		t.Errorf("not applied in time: %d %s", status, text)
+	}
+	w.late = nil
+	for range 2 {
+		if status, text := ask("ann"); status != 201 {
+			t.Errorf("a repeat: %d %s", status, text)
+		}
+	}
+	ask("bob")
+	if got := w.took(); got != `1 1:ann ||{"orders":{"inc":1}}` {
+		t.Errorf("written:\n%s", got)
+	}
+}
+
+// When the attributes of a call are in, and the mail is not, the answer says so: it does not
+// say that nothing was done.
+func TestTransactionalAttributesBeforeAFailure(t *testing.T) {
+	for _, id := range []string{"", `"external_send_id":"x",`} {
+		const attributes = `"recipient":{"external_user_id":"ann","attributes":{"orders":{"inc":1}}}}`
+		again := map[bool]string{true: "is incremented again", false: "is taken in once"}[id == ""]
+		w := newCampaigns(t)
+		w.submitted = &sluice.Error{Code: sluice.CodeUnavailable, Index: -1, Message: "too much waits"}
+		if status, text := w.call(t, receipt, `{`+id+attributes); status != 0 || !strings.HasPrefix(text, "unavailable: the attributes were taken in. Of the mail: too much waits. Send it again") || !strings.Contains(text, again) {
+			t.Errorf("%s no room: %d %s", id, status, text)
+		}
+		w = newCampaigns(t)
+		w.applied = func() { _ = w.store.Close() }
+		if status, text := w.call(t, receipt, `{`+id+attributes); status != 0 || !strings.HasPrefix(text, "unavailable: the attributes were taken in. No mail was: the database does not answer") || !strings.Contains(text, again) {
+			t.Errorf("%s no database: %d %s", id, status, text)
+		}
 	}
 }
 

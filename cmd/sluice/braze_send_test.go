@@ -146,7 +146,7 @@ func TestBrazeTransactional(t *testing.T) {
 		return a
 	}
 	// A user that the call makes: the address comes with it.
-	const body = `{"external_send_id":"o-7","trigger_properties":{"order":7},"recipient":{"external_user_id":"new","attributes":{"email":"new@example.com","first_name":"Nina"}}}`
+	const body = `{"external_send_id":"o-7","trigger_properties":{"order":7},"recipient":{"external_user_id":"new","attributes":{"email":"new@example.com","first_name":"Nina","orders":{"inc":1}}}}`
 	first := call(body)
 	if first.Status != "sent" {
 		t.Errorf("%+v", first)
@@ -169,5 +169,8 @@ func TestBrazeTransactional(t *testing.T) {
 	awaitMail(t, relay, 2)
 	if got := relay.Received(); got != 2 {
 		t.Errorf("%d mails, want 2", got)
+	}
+	if got := s.export(t, `{"external_ids":["new"]}`); len(got) != 1 || got[0].Custom["orders"] != 2.0 {
+		t.Errorf("two orders of many calls: %+v", got)
 	}
 }

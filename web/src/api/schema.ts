@@ -4897,14 +4897,15 @@ export interface components {
                 "application/json": components["schemas"]["BrazeMessage"];
             };
         };
-        /** @description Redis, the database or a log is away, full or busy, or as much mail waits to be sent as may (`waiting.megabytes`, `waiting.mails`). The message says whether something may be in. */
+        /** @description Redis, the database or a log is away, full or busy, or as much mail waits to be sent as may (`waiting.megabytes`, `waiting.mails`). The message says whether something may be in. There is no `Retry-After` where it says not to send the call again. */
         BrazeUnavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestID"];
                 "X-RateLimit-Limit": components["headers"]["RateLimit"];
                 "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                 "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
-                "Retry-After": components["headers"]["RetryAfter"];
+                /** @description Seconds to wait before the next try. */
+                "Retry-After"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -12523,14 +12524,14 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description For 24 hours a call with the same sends nothing, and tells what has become of the first. */
+                    /** @description For 24 hours a call with the same sends nothing, and tells what has become of the first. `attributes` under it are written once. */
                     external_send_id?: string;
                     /** @description The variables of the template. */
                     trigger_properties?: Record<string, never>;
                     recipient: {
                         external_user_id?: string;
                         user_alias?: components["schemas"]["BrazeAlias"];
-                        /** @description Set before the mail is made; with them, a new `external_user_id` makes a user. */
+                        /** @description Set before the mail is made; with them, a new `external_user_id` makes a user. At most 1 MiB. */
                         attributes?: Record<string, never>;
                     };
                 };
