@@ -136,6 +136,11 @@ func (c *brazeCall) Cancel(ctx context.Context, message string) (mail.Cancelled,
 	return c.services.Canceller.Cancel(ctx, message)
 }
 
+// Stored implements braze.Core.
+func (c *brazeCall) Stored(ctx context.Context, beforeMillis int64) (bool, error) {
+	return c.services.Canceller.Stored(ctx, beforeMillis)
+}
+
 // brazeMailAgain is what the sender of a call is told whose mail may be in.
 const brazeMailAgain = "With an external_send_id, send it again: nothing is mailed twice. Without one, what is sent again may be"
 

@@ -29,6 +29,9 @@ type Canceller interface {
 	// its sends. An *sluice.Error with CodeNotFound: there is no such message; with
 	// CodeUnavailable: no more can be cancelled now, or not all sends are known yet.
 	Cancel(ctx context.Context, message string) (mail.Cancelled, error)
+
+	// Stored reports whether the ledger has all mail that was handed in before a time.
+	Stored(ctx context.Context, beforeMillis int64) (bool, error)
 }
 
 // acceptedMessage is a message that was accepted.

@@ -442,6 +442,8 @@ func (c canceller) Cancel(_ context.Context, id string) (mail.Cancelled, error) 
 	return mail.Cancelled{Cancelled: 1, Left: 2, Open: 1}, nil
 }
 
+func (canceller) Stored(context.Context, int64) (bool, error) { return true, nil }
+
 func TestMessageIDs(t *testing.T) {
 	x := startMails(t)
 	_, a, _ := x.post(t, `{`+goodMail+`,"text":"x"}`)

@@ -32,6 +32,10 @@ type Core interface {
 	// Cancel stops the sends of a message that have not left yet (spool.Canceller).
 	Cancel(ctx context.Context, message string) (mail.Cancelled, error)
 
+	// Stored reports whether the ledger has all mail that was handed in before a time
+	// (spool.Canceller).
+	Stored(ctx context.Context, beforeMillis int64) (bool, error)
+
 	// Once remembers for a day that something of this name is asked for, with what
 	// content. It returns when that was first so, and a name for Submit. same is
 	// false if the content was another one then.

@@ -1,6 +1,7 @@
 package braze
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,6 +39,9 @@ type written struct {
 
 	cancelled []string // messages
 	left      int      // how many sends of each are stopped
+	open      int      // how many are on their way
+	unstopped error    // of Cancel
+	behind    bool     // the ledger is
 }
 
 func (w *written) Update(_ context.Context, updates []user.Update) error {
@@ -58,8 +62,10 @@ func (w *written) UpdateOnce(ctx context.Context, name, content string, u user.U
 
 func (w *written) Cancel(_ context.Context, message string) (mail.Cancelled, error) {
 	w.cancelled = append(w.cancelled, message)
-	return mail.Cancelled{Cancelled: w.left}, w.err
+	return mail.Cancelled{Cancelled: w.left, Open: w.open}, cmp.Or(w.unstopped, w.err)
 }
+
+func (w *written) Stored(context.Context, int64) (bool, error) { return !w.behind, w.err }
 
 func (w *written) Submit(_ context.Context, _ string, drafts []mail.Draft) (ids []string, err error) {
 	if w.submitted != nil {

@@ -111,10 +111,32 @@ const scheduleTries = 5
 const (
 	noSchedule  complaint = "Invalid Schedule ID"
 	overAlready complaint = "The scheduled message has been sent or deleted"
+	inDoubt     complaint = "The scheduled message is in doubt, and is not sent by itself: it was due between a backup and its restore, or it cannot be read"
 )
 
+// Of a schedule whose mail may still leave nobody is told that it is over.
+var (
+	errReleasing = sluice.Refuse(sluice.CodeUnavailable, "the scheduled message is being released, and its mail is not all known yet; nothing was done, send it again")
+	errOnItsWay  = sluice.Refuse(sluice.CodeUnavailable, "the mail of the scheduled message is on its way, or is being stopped; send it again to learn which")
+	errUnstopped = sluice.Refuse(sluice.CodeUnavailable, "redis or the database does not answer, or not in time; it is not known what of the mail was stopped. Send it again: a repeat does no harm")
+)
+
+// settled says why a schedule in a state is not changed any more; nil: it waits.
+func settled(state mail.ScheduleState) error {
+	switch state {
+	case mail.ScheduleWaiting:
+		return nil
+	case mail.ScheduleReleasing:
+		return errReleasing
+	case mail.ScheduleInDoubt:
+		return inDoubt
+	}
+	return overAlready
+}
+
 // change reads a schedule and writes what becomes of it, unless somebody else
-// has changed it meanwhile: then it is done anew.
+// has changed it meanwhile: then it is done anew. One that does not wait any more is
+// returned with the error that says so.
 func (r *Request) change(ctx context.Context, id jsonscan.Value, to func(*mail.Schedule) error) (*mail.Schedule, error) {
 	const uuid = 36
 	var err error
@@ -129,8 +151,8 @@ func (r *Request) change(ctx context.Context, id jsonscan.Value, to func(*mail.S
 			}
 			return nil, unread(err)
 		}
-		if row.State != mail.ScheduleWaiting {
-			return &row, overAlready
+		if err := settled(row.State); err != nil {
+			return &row, err
 		}
 		if err := to(&row); err != nil {
 			return nil, err
@@ -205,21 +227,49 @@ func deleteSchedule(ctx context.Context, r *Request) (Reply, error) {
 		return nil
 	})
 	if row != nil && row.State == mail.ScheduleReleased {
-		what, stopErr := r.Core.Cancel(ctx, row.Message())
-		if e, ok := errors.AsType[*sluice.Error](stopErr); stopErr != nil && (!ok || e.Code != sluice.CodeNotFound) {
-			return Reply{}, unread(stopErr)
-		}
-		if what.Cancelled > 0 {
-			err = nil
-		}
-		if what.Open > 0 {
-			n.add("some of the mail is on its way")
-		}
+		err = r.stop(ctx, row, &n)
 	}
 	if err != nil {
 		return wrong(err, nil)
 	}
 	return reply(http.StatusCreated, fatal{success, n}), nil
+}
+
+// stop stops what has not left of the mail of a schedule that was released. It returns
+// nil if some was, and else why none.
+func (r *Request) stop(ctx context.Context, row *mail.Schedule, n *notes) error {
+	what, err := r.Core.Cancel(ctx, row.Message())
+	if isMissing(err) { // nobody got the mail, or it is on its way into the ledger
+		stored, failed := r.Core.Stored(ctx, row.UpdatedMillis)
+		switch {
+		case failed != nil:
+			return errors.Join(errReleasing, unread(failed))
+		case !stored:
+			return errReleasing
+		}
+		what, err = r.Core.Cancel(ctx, row.Message()) // it may have come there since
+	}
+	switch _, told := errors.AsType[*sluice.Error](err); {
+	case isMissing(err):
+		return overAlready
+	case told:
+		return err
+	case err != nil:
+		return errors.Join(errUnstopped, unread(err))
+	case what.Cancelled == 0 && what.Open > 0:
+		return errOnItsWay
+	case what.Cancelled == 0:
+		return overAlready
+	case what.Open > 0:
+		n.add("some of the mail is on its way")
+	}
+	return nil
+}
+
+// isMissing reports whether an error says that there is no such thing.
+func isMissing(err error) bool {
+	e, ok := errors.AsType[*sluice.Error](err)
+	return ok && e.Code == sluice.CodeNotFound
 }
 
 // maxBroadcasts bounds the schedules of a list.

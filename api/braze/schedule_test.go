@@ -174,8 +174,11 @@ func TestReleaseGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, _ := w.handed(t)
-		if status, text := w.call(t, "/messages/schedule/delete", `{"schedule_id":"`+id+`"}`); status != 400 {
-			t.Errorf("deleted in between: %d %s", status, text)
+		for _, path := range []string{"update", "delete"} { // its mail leaves when there is room
+			status, text := w.call(t, "/messages/schedule/"+path, `{"schedule_id":"`+id+`","schedule":{"time":"2026-12-01T00:00:00Z"}}`)
+			if status != 0 || !strings.HasPrefix(text, "unavailable: the scheduled message is being released") {
+				t.Errorf("%s in between: %d %s", path, status, text)
+			}
 		}
 		// Ann has another address by now; what was written counts.
 		p := &profile.Profile{ExternalID: "ann"}
@@ -220,6 +223,43 @@ func TestScheduleThatCannotBeRead(t *testing.T) {
 	}
 	if s, err := w.store.Schedule(t.Context(), bad.ID); err != nil || s.State != mail.ScheduleInDoubt {
 		t.Errorf("%+v, %v", s, err)
+	}
+	if status, text := w.call(t, "/messages/schedule/delete", `{"schedule_id":"`+bad.ID+`"}`); status != 400 || !strings.Contains(text, "is in doubt") {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
+// Of what was released it is said that it is over when that is known. Its mail may be on
+// its way into the ledger, or under way, or cannot be stopped now.
+func TestDeletingWhatIsReleased(t *testing.T) {
+	w := newMailing(t)
+	x, clock := w.releaser()
+	id := w.create(t, `{"time":"2026-11-22T09:00:00","in_local_time":true}`)
+	clock.Move(9 * time.Hour)
+	if drafts := w.pass(t, x); len(drafts) != 1 {
+		t.Fatalf("%+v", drafts)
+	}
+	missing := sluice.Refuse(sluice.CodeNotFound, "there is no message")
+	for _, c := range []struct {
+		unstopped  error
+		behind     bool
+		left, open int
+		status     int
+		text       string
+	}{
+		{missing, true, 0, 0, 0, "unavailable: the scheduled message is being released"},
+		{missing, false, 0, 0, 400, string(overAlready)},
+		{sluice.Refuse(sluice.CodeUnavailable, "2 sends cannot be cancelled"), false, 0, 0, 0, "unavailable: 2 sends cannot be cancelled"},
+		{errors.New("redis: refused"), false, 0, 0, 0, "it is not known what of the mail was stopped"},
+		{nil, false, 0, 1, 0, "unavailable: the mail of the scheduled message is on its way"},
+		{nil, false, 0, 0, 400, string(overAlready)},
+		{nil, false, 1, 1, 201, "some of the mail is on its way"},
+	} {
+		w.unstopped, w.behind, w.left, w.open = c.unstopped, c.behind, c.left, c.open
+		status, text := w.call(t, "/messages/schedule/delete", `{"schedule_id":"`+id+`"}`)
+		if status != c.status || !strings.Contains(text, c.text) {
+			t.Errorf("%v, %v, %d, %d: %d %s, want %d %s", c.unstopped, c.behind, c.left, c.open, status, text, c.status, c.text)
+		}
 	}
 }
 

@@ -218,7 +218,7 @@ func (r *Request) campaign(ctx context.Context, t *triggered) error {
 		return badCampaign
 	}
 	c, err := r.Templates.Template(ctx, r.ID)
-	if missing, ok := errors.AsType[*sluice.Error](err); ok && missing.Code == sluice.CodeNotFound {
+	if isMissing(err) {
 		return noCampaign
 	}
 	if err != nil {

@@ -93,6 +93,14 @@ func (c *Canceller) Cancel(ctx context.Context, message string) (mail.Cancelled,
 	return what, err
 }
 
+// Stored reports whether the ledger has all mail that was handed in before a time, in ms.
+// A message that it lacks then is none, or is gone.
+func (c *Canceller) Stored(ctx context.Context, beforeMillis int64) (bool, error) {
+	u := &unstored{c: c, accepted: beforeMillis, ends: make(map[int]sluice.Position)}
+	err := u.begin(ctx)
+	return len(u.ends) == 0, err
+}
+
 // unstored is of which partitions the ledger may lack sends of a message: those that it
 // has not stored up to where the log ended when the cancel came. A message is written to
 // the logs of its recipients at once, but each writer of the store stores its share of

@@ -125,6 +125,28 @@ func testCancellingUnstored(t *testing.T, inTime bool) {
 	}
 }
 
+// TestStored: the ledger has what was handed in before a moment when each partition is
+// stored up to then, and not while one is behind.
+func TestStored(t *testing.T) {
+	b := newBed(t)
+	o := b.start(newWire(nil), nil)
+	o.submit(draft("ann@example.com", mail.PriorityNormal, mail.ClassMarketing))
+	c := o.canceller()
+	l := &lagging{StoredLedger: o.store, partition: mail.SendPartition("ann@example.com", testPartitions)}
+	c.Ledger = l
+	now := time.Now().UnixMilli()
+	l.behind.Store(true)
+	if stored, err := c.Stored(t.Context(), now); err != nil || stored {
+		t.Errorf("one partition is behind: %v, %v", stored, err)
+	}
+	l.behind.Store(false)
+	b.eventually("all is stored", func() bool {
+		stored, err := c.Stored(t.Context(), now)
+		b.must(err)
+		return stored
+	})
+}
+
 // notes are the notes of cancelled sends, of all partitions, with the keys that
 // they are in.
 func (b *bed) notes() (notes map[string]string, keys []string) {

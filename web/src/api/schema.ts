@@ -2688,7 +2688,7 @@ export interface paths {
         put?: never;
         /**
          * Delete a schedule
-         * @description Of one that was released, what has not left is stopped.
+         * @description Of one that was released, what has not left is stopped. While it is being released, and until its mail is stored, the answer is 503: send it again.
          *
          *     Permission: `messages.schedule.delete`.
          */
