@@ -74,6 +74,10 @@ type ScheduleStore interface {
 	// earliest first.
 	Schedules(ctx context.Context, state ScheduleState, beforeMillis int64, limit int) ([]Schedule, error)
 
+	// EachSchedule calls f with those that Schedules returns, one at a time, until f
+	// returns false. f must be quick, as the database waits for it.
+	EachSchedule(ctx context.Context, state ScheduleState, beforeMillis int64, limit int, f func(*Schedule) bool) error
+
 	// DropSchedules removes them.
 	DropSchedules(ctx context.Context, ids []string) error
 

@@ -1,13 +1,13 @@
 package braze
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"sluice"
 	"sluice/lib/jsonscan"
@@ -111,7 +111,7 @@ const scheduleTries = 5
 const (
 	noSchedule  complaint = "Invalid Schedule ID"
 	overAlready complaint = "The scheduled message has been sent or deleted"
-	inDoubt     complaint = "The scheduled message is in doubt, and is not sent by itself: it was due between a backup and its restore, or it cannot be read"
+	inDoubt     complaint = "The scheduled message is in doubt, and is not sent by itself: it was due between a backup and its restore, the configuration refused it, or it cannot be read"
 )
 
 // Of a schedule whose mail may still leave nobody is told that it is over.
@@ -293,36 +293,55 @@ func listScheduled(ctx context.Context, r *Request) (Reply, error) {
 	}
 	const day = 24 * 60 * 60 * 1000
 	end -= end % day // Braze takes it for a midnight
-	rows, err := r.Schedules.Schedules(ctx, mail.ScheduleWaiting, end, maxBroadcasts)
+	all := []broadcast{}
+	var bad error // of a schedule
+	err := r.Schedules.EachSchedule(ctx, mail.ScheduleWaiting, end, maxBroadcasts, func(row *mail.Schedule) bool {
+		var b broadcast
+		if b, bad = broadcastOf(row); bad == nil {
+			all = append(all, b)
+		}
+		return bad == nil
+	})
+	if bad != nil {
+		return Reply{}, bad
+	}
 	if err != nil {
 		return Reply{}, unread(err)
-	}
-	all := []broadcast{}
-	for i := range rows {
-		s, err := schedule.Parse(rows[i].Request)
-		if err != nil {
-			return Reply{}, err
-		}
-		b := broadcast{Name: s.Mailing.Campaign, ID: rows[i].ID, Type: "Campaign", Tags: []string{}, ScheduleType: "UTC"}
-		if b.Name == "" {
-			b.Name = s.Mailing.Email.Mail.Subject
-		}
-		for utf8.RuneCountInString(b.Name) > maxNameRunes {
-			_, size := utf8.DecodeLastRuneInString(b.Name)
-			b.Name = b.Name[:len(b.Name)-size]
-		}
-		at, err := s.DueIn(time.UTC)
-		if err != nil {
-			return Reply{}, err
-		}
-		b.NextSendTime = time.UnixMilli(at).UTC().Format(time.RFC3339)
-		if s.Local {
-			b.NextSendTime, b.ScheduleType = strings.TrimSuffix(b.NextSendTime, "Z"), "local_time_zones"
-		}
-		all = append(all, b)
 	}
 	return reply(http.StatusOK, struct {
 		Broadcasts []broadcast `json:"scheduled_broadcasts"`
 		Message    string      `json:"message"`
 	}{all, success}), nil
+}
+
+// broadcastOf is what a list shows of a schedule. It keeps nothing of the mail, which may
+// have MiB.
+func broadcastOf(row *mail.Schedule) (broadcast, error) {
+	s, err := schedule.Parse(row.Request)
+	if err != nil {
+		return broadcast{}, err
+	}
+	at, err := s.DueIn(time.UTC)
+	if err != nil {
+		return broadcast{}, err
+	}
+	name := cmp.Or(s.Mailing.Campaign, s.Mailing.Email.Mail.Subject)
+	b := broadcast{Name: strings.Clone(firstRunes(name, maxNameRunes)), ID: row.ID, Type: "Campaign", Tags: []string{}, ScheduleType: "UTC"}
+	b.NextSendTime = time.UnixMilli(at).UTC().Format(time.RFC3339)
+	if s.Local {
+		b.NextSendTime, b.ScheduleType = strings.TrimSuffix(b.NextSendTime, "Z"), "local_time_zones"
+	}
+	return b, nil
+}
+
+// firstRunes returns so many characters of a text at most.
+func firstRunes(text string, most int) string {
+	n := 0
+	for i := range text {
+		if n == most {
+			return text[:i]
+		}
+		n++
+	}
+	return text
 }

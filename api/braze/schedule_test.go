@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"sluice/mail"
 	"sluice/mail/schedule"
 	"sluice/store"
+	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
 	"sluice/user"
 	"sluice/user/profile"
@@ -260,6 +263,55 @@ func TestDeletingWhatIsReleased(t *testing.T) {
 		if status != c.status || !strings.Contains(text, c.text) {
 			t.Errorf("%v, %v, %d, %d: %d %s, want %d %s", c.unstopped, c.behind, c.left, c.open, status, text, c.status, c.text)
 		}
+	}
+}
+
+// measured is a store that looks how much memory is in use, behind each schedule that it
+// reads.
+type measured struct {
+	*sqlstore.Store
+	most uint64
+}
+
+func (m *measured) EachSchedule(ctx context.Context, state mail.ScheduleState, before int64, limit int, f func(*mail.Schedule) bool) error {
+	return m.Store.EachSchedule(ctx, state, before, limit, func(s *mail.Schedule) bool {
+		more := f(s)
+		m.most = max(m.most, memoryInUse())
+		return more
+	})
+}
+
+func memoryInUse() uint64 {
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return s.HeapAlloc
+}
+
+// A list of schedules has one mail in memory at a time, and of each what it shows.
+func TestListOfLargeSchedules(t *testing.T) {
+	w := newCore(t)
+	const many, letters = 24, 250_000
+	s := schedule.Request{Time: "2026-11-22T00:00:00Z"}
+	s.Mailing.Email.Mail.Subject, s.Mailing.Email.Mail.HTML = strings.Repeat("é", letters), strings.Repeat("x", 4*letters)
+	text, err := bounded(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(many) {
+		row := mail.Schedule{ID: sluice.NewUUID(now), State: mail.ScheduleWaiting, DueMillis: now.UnixMilli() + i, Request: text, CreatedMillis: 1, UpdatedMillis: 1}
+		if err := w.store.AddSchedule(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := &measured{Store: w.store}
+	before := memoryInUse()
+	got, err := listScheduled(t.Context(), &Request{Query: url.Values{"end_time": {"2026-11-23"}}, Now: now, Stores: Stores{Schedules: m}})
+	if err != nil || strings.Count(string(got.Body), `"name":"`+strings.Repeat("é", maxNameRunes)+`"`) != many {
+		t.Fatalf("%v %.300s", err, got.Body)
+	}
+	if most := before + many*uint64(len(text))/6; m.most == 0 || m.most > most {
+		t.Errorf("%d bytes in use, %d before the call: want at most %d", m.most, before, most)
 	}
 }
 

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 
 	"sluice/mail"
 )
@@ -37,8 +38,31 @@ func (s *Store) Schedule(ctx context.Context, id string) (mail.Schedule, error) 
 
 // Schedules implements mail.ScheduleStore.
 func (s *Store) Schedules(ctx context.Context, state mail.ScheduleState, beforeMillis int64, limit int) ([]mail.Schedule, error) {
-	all, err := list(ctx, s.d, s.reads, s.scanSchedule, rawQuery(s.d, "schedule_list"), string(state), s.d.millis(beforeMillis), limit)
-	return all, s.failed(err, "list schedules in")
+	var all []mail.Schedule
+	err := s.EachSchedule(ctx, state, beforeMillis, limit, func(c *mail.Schedule) bool {
+		all = append(all, *c)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// EachSchedule implements mail.ScheduleStore.
+func (s *Store) EachSchedule(ctx context.Context, state mail.ScheduleState, beforeMillis int64, limit int, f func(*mail.Schedule) bool) error {
+	err := s.each(ctx, rawQuery(s.d, "schedule_list"), []any{string(state), s.d.millis(beforeMillis), limit}, func(scan scanner) error {
+		var c mail.Schedule
+		err := s.scanSchedule(scan, &c)
+		if err == nil && !f(&c) {
+			err = errEnough
+		}
+		return err
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return s.failed(err, "list schedules in")
 }
 
 // DropSchedules implements mail.ScheduleStore.

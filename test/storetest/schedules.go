@@ -33,14 +33,7 @@ func testSchedules(t *testing.T, f *fixture) {
 	}
 	list := func(state mail.ScheduleState, before int64, limit int, want ...string) {
 		t.Helper()
-		var got []string
-		all, err := store.Schedules(f.ctx, state, before, limit)
-		for _, s := range all {
-			got = append(got, s.ID[len(s.ID)-1:])
-		}
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s before %d, %d: got %v, %v, want %v", state, before, limit, got, err, want)
-		}
+		listSchedules(t, f, state, before, limit, want...)
 	}
 	c, a, b := aSchedule("c", 3_000), aSchedule("a", 1_000), aSchedule("b", 1_000)
 	for _, s := range []mail.Schedule{c, b, a} {
@@ -102,6 +95,31 @@ func holdsPages(t *testing.T, f *fixture, a, b, c mail.Schedule) {
 	}
 	if all, err := store.SchedulesAfter(f.ctx, mail.ScheduleWaiting, a.Place(), 3_000, 10); err != nil || len(all) != 1 {
 		t.Errorf("before the last: got %d, %v", len(all), err)
+	}
+}
+
+// listSchedules checks which schedules are listed, by the last letters of their ids: all at
+// once, one at a time, and until one has been seen.
+func listSchedules(t *testing.T, f *fixture, state mail.ScheduleState, before int64, limit int, want ...string) {
+	t.Helper()
+	store := f.store.(mail.ScheduleStore)
+	var got []string
+	all, err := store.Schedules(f.ctx, state, before, limit)
+	for _, s := range all {
+		got = append(got, s.ID[len(s.ID)-1:])
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%s before %d, %d: got %v, %v, want %v", state, before, limit, got, err, want)
+	}
+	for _, most := range []int{len(all), min(1, len(all))} {
+		var each []mail.Schedule
+		err = store.EachSchedule(f.ctx, state, before, limit, func(s *mail.Schedule) bool {
+			each = append(each, *s)
+			return len(each) < most
+		})
+		if err != nil || !slices.Equal(each, all[:most]) {
+			t.Errorf("%s before %d, %d: one at a time got %d, %v, want %d", state, before, limit, len(each), err, most)
+		}
 	}
 }
 
