@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,6 +47,9 @@ type recordLine struct {
 
 // openRecord goes on with the record of a file, or begins it.
 func openRecord(name, source string) (*importRecord, error) {
+	if err := dropCutLine(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	sources, batches, err := readRecord(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -61,6 +65,20 @@ func openRecord(name, source string) (*importRecord, error) {
 		err = r.write(recordLine{Source: source, Began: time.Now().UTC().Format(time.RFC3339)})
 	}
 	return r, err
+}
+
+// dropCutLine takes away what a crash has left of a last line: the next line would be
+// glued to it, and nobody could read either. The next run tells of that batch again.
+func dropCutLine(name string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	whole := bytes.LastIndexByte(text, '\n') + 1
+	if whole == len(text) {
+		return nil
+	}
+	return os.Truncate(name, int64(whole))
 }
 
 func (r *importRecord) write(line recordLine) error {

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice"
+	"sluice/store"
 )
 
 // importLines are lines without ids, whose seconds differ.
@@ -182,5 +185,50 @@ func TestImportUsers(t *testing.T) {
 	}
 	if csv := mustRun(t, to, "export", "users", "--format", "csv").stdout; !strings.HasPrefix(csv, "external_id,user_alias,email,subscription_groups,deep,n\n") || strings.Count(csv, "\n") != 1502 {
 		t.Errorf("as CSV: %.300s", csv)
+	}
+}
+
+// A record that was cut off in a line, its first one or a later one, goes on behind the
+// last whole line: the import can be undone.
+func TestRecordGoesOnBehindACutLine(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "old.ndjson"+recordSuffix)
+	batch := func(n uint64) store.ImportedBatch {
+		return store.ImportedBatch{Partition: 1, Position: sluice.Position{Major: n}, Items: 3, FromMillis: 1, ToMillis: 2}
+	}
+	goOn := func(batches ...store.ImportedBatch) {
+		t.Helper()
+		r, err := openRecord(name, "events:import:a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range batches {
+			if err := r.add(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.file.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cut := func(bytes int64) {
+		t.Helper()
+		info, err := os.Stat(name)
+		if err == nil {
+			err = os.Truncate(name, info.Size()-bytes)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	goOn()
+	cut(5) // of its first line
+	goOn(batch(1), batch(2))
+	cut(5)
+	goOn(batch(2), batch(3))
+	cut(1) // only the end of the line is missing
+	goOn(batch(3), batch(4))
+	sources, batches, err := readRecord(name)
+	if want := []store.ImportedBatch{batch(1), batch(2), batch(3), batch(4)}; err != nil || !slices.Equal(batches, want) || !sources["events:import:a"] || len(sources) != 1 {
+		t.Errorf("read %v of %v, %v; want %v", batches, sources, err, want)
 	}
 }
