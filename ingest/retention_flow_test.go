@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -209,6 +210,46 @@ func TestKeepersShareALease(t *testing.T) {
 		stop()
 		running.Wait()
 	}
+}
+
+// heldUp is a store whose looks for events last as long as their context.
+type heldUp struct{ *sqlstore.Store }
+
+func (heldUp) NextEvent(ctx context.Context, _ int64) (int64, bool, error) {
+	<-ctx.Done()
+	return 0, false, ctx.Err()
+}
+
+// Mail to a deleted user is stopped while a pass is under way, however long that takes.
+func TestKeeperStopsMailBesideAPass(t *testing.T) {
+	b := newBed(t, "sqlite")
+	k := newKept(b, ingest.Retention{Events: map[sluice.EventKind]int{sluice.KindMail: 3, sluice.KindCustom: 3, sluice.KindPurchase: 3, sluice.KindSystem: 3}})
+	s := aSend(1, "x")
+	s.AcceptedMillis, s.User = k.clock.Now().UnixMilli(), "gone"
+	p, err := k.store.Prepare(&store.Effect{Sends: []mail.StoredSend{{Send: s}}, Users: &user.Changes{Erase: []string{"gone"}},
+		Moves: []store.Move{{Follower: ingest.StoreRole, To: sluice.Position{Major: 1}}}})
+	b.must(err)
+	_, err = k.store.Apply(b.Context(), p)
+	b.must(err)
+	k.clock.Move(time.Millisecond)
+	redis, err := flow.Dial(b.Context(), b.server().URL())
+	b.must(err)
+	b.Cleanup(redis.Close)
+	keeper := newKeeper(heldUp{k.store}, k.clock)
+	keeper.Retention = k.keeper.Retention
+	keeper.Leases = flow.NewLeases(redis, k.store, keeper.Log)
+	keeper.Leases.AddPartitions(retention.Role, redis, flow.Partitions(testPartitions)[:1])
+	var stopped atomic.Int64
+	keeper.Erasure.Cancel = func(_ context.Context, sends []mail.SendRow) error {
+		stopped.Add(int64(len(sends)))
+		return nil
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = keeper.Leases.Run(ctx) })
+	running.Go(func() { keeper.Run(ctx, ctx) })
+	b.Cleanup(func() { stop(); running.Wait() })
+	b.eventually("the mail is stopped", func() bool { return stopped.Load() > 0 })
 }
 
 // A deleted user is erased from the events of all days. An hour later the user

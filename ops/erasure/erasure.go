@@ -44,7 +44,9 @@ const (
 
 const dayMillis = int64(24 * time.Hour / time.Millisecond)
 
-// Eraser erases users. What it has passed is known to one holder of a lease.
+// Eraser erases users. What it has passed is known to one holder of a lease. One goroutine
+// calls Pass and Forget; Sends and ForgetSends are called by one, which may be another: a
+// pass takes hours where there are many events.
 type Eraser struct {
 	Store store.KeepStore
 	Log   *slog.Logger
@@ -61,12 +63,16 @@ type Eraser struct {
 	Settled func(ctx context.Context) error
 
 	erasedTo int64 // names written before it have been passed once, by this holder
-	sendsTo  int64 // the same of sends
 	erased   bool  // and the database has not overwritten it yet
+
+	sendsTo int64 // as erasedTo, of Sends
 }
 
 // Forget begins anew: another process held the lease meanwhile.
-func (x *Eraser) Forget() { x.erasedTo, x.sendsTo = 0, 0 }
+func (x *Eraser) Forget() { x.erasedTo = 0 }
+
+// ForgetSends is Forget for Sends.
+func (x *Eraser) ForgetSends() { x.sendsTo = 0 }
 
 // Settle waits a while until all that the logs have by now is in the database.
 func (x *Eraser) Settle(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"sluice"
@@ -86,8 +87,12 @@ type Keeper struct {
 	daily  map[string]int64           // when a table was last looked through as a whole
 }
 
-// Run works while this process has the lease, until fetch ends.
+// Run works while this process has the lease, until fetch ends. Mail to erased users is
+// stopped beside the passes, one of which may read all events.
 func (k *Keeper) Run(fetch, _ context.Context) {
+	var stopping sync.WaitGroup
+	stopping.Go(func() { k.stopMail(fetch) })
+	defer stopping.Wait()
 	for fetch.Err() == nil {
 		held, _ := k.Leases.Held(Role)
 		if len(held) == 0 {
@@ -101,25 +106,28 @@ func (k *Keeper) Run(fetch, _ context.Context) {
 			pause = keepAgain
 			k.Log.Warn("days of events not made, or old rows not removed; it is tried again", "in", pause, "error", err)
 		}
-		k.between(fetch, pause)
+		resting, stop := context.WithTimeout(fetch, pause)
+		k.Leases.WaitForChange(resting, Role, held)
+		stop()
 	}
 }
 
-// between waits for the next pass. Meanwhile mail to erased users is stopped:
-// that does not wait for an hour.
-func (k *Keeper) between(ctx context.Context, pause time.Duration) {
-	end := k.Clock.Now().Add(pause)
-	for ctx.Err() == nil && k.Clock.Now().Before(end) {
+// stopMail stops the mail to erased users while this process has the lease, until ctx ends.
+func (k *Keeper) stopMail(ctx context.Context) {
+	for ctx.Err() == nil {
+		held, _ := k.Leases.Held(Role)
+		if len(held) == 0 {
+			k.Erasure.ForgetSends()
+			k.Leases.WaitForChange(ctx, Role, held)
+			continue
+		}
 		began := k.Clock.Now()
 		if err := k.EraseSends(ctx); err != nil && ctx.Err() == nil {
 			k.Log.Warn("mail to deleted users not stopped; it is tried again", "error", err)
 		}
 		// Passes through all sends without a rest would leave time for nothing
 		// else.
-		_ = sluice.Pause(ctx, min(pause, max(erasure.SendsEvery, erasure.SendsRest*k.Clock.Now().Sub(began))))
-		if held, _ := k.Leases.Held(Role); len(held) == 0 {
-			return
-		}
+		_ = sluice.Pause(ctx, min(keepEvery, max(erasure.SendsEvery, erasure.SendsRest*k.Clock.Now().Sub(began))))
 	}
 }
 
