@@ -33,7 +33,8 @@ type Database interface {
 //
 // The order is the point: it is that of an element's way. What is held of lists
 // is copied first; then comes the dump, one snapshot of the database; the copy of
-// the logs begins before it and ends after it. So whatever was accepted before
+// the logs begins before both and ends after them. It keeps up what holds the trim
+// of the logs, however long the lists take. So whatever was accepted before
 // the backup began is in it, in the chunks, in the logs or in the tables, and
 // cursors and seqs tell where it counts.
 type Backup struct {
@@ -127,9 +128,6 @@ func (b *Backup) write(ctx context.Context, w *archiveWriter, m *Manifest) error
 	if err != nil {
 		return err
 	}
-	if err := b.copyHeld(ctx, w); err != nil {
-		return err
-	}
 	entries := &logLines{to: lines{to: w, kind: "log"}, seen: make([]int64, m.Partitions)}
 	copying, stop := context.WithCancel(ctx)
 	copied := make(chan error, 1)
@@ -140,10 +138,13 @@ func (b *Backup) write(ctx context.Context, w *archiveWriter, m *Manifest) error
 		}
 		copied <- err
 	}()
-	ends, err := b.dump(ctx, w, m, logs)
+	var ends map[int]flow.LogEnd
+	if err = b.copyHeld(ctx, w); err == nil {
+		ends, err = b.dump(ctx, w, m, logs)
+	}
 	stop()
 	if copyErr := <-copied; copyErr != nil {
-		err = copyErr // why the dump ended
+		err = copyErr // why the rest ended
 	}
 	if err == nil {
 		err = entries.to.flush()
@@ -245,6 +246,9 @@ func (b *Backup) writeSources(w *archiveWriter, ends map[int]flow.LogEnd) error 
 func (b *Backup) copyHeld(ctx context.Context, w *archiveWriter) error {
 	held, states := &lines{to: w, kind: "held"}, &lines{to: w, kind: "lists"}
 	for _, l := range b.Lists {
+		if b.Progress != nil {
+			b.Progress(fmt.Sprintf("list %s: what is held of it; %d MB written", l.Name(), w.written()>>20))
+		}
 		var packed []byte
 		state, err := l.CopyHeld(ctx, func(p flow.HeldPage) error {
 			packed = packed[:0]
