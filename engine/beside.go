@@ -159,14 +159,9 @@ func OpenRedis(ctx context.Context, cfg *config.Config) (main *flow.Redis, lists
 // server and others. The returned function ends the connections to the others.
 func OpenLists(ctx context.Context, cfg *config.Config, main *flow.Redis) (lists []*flow.List, closeAll func(), err error) {
 	e := &core{config: cfg, redis: main, others: make(map[config.URL]*flow.Redis)}
-	closeOthers := func() {
-		for _, r := range e.others {
-			r.Close()
-		}
-	}
 	defer func() {
 		if err != nil {
-			closeOthers()
+			e.closeOthers()
 		}
 	}()
 	for _, l := range cfg.Lists {
@@ -193,7 +188,37 @@ func OpenLists(ctx context.Context, cfg *config.Config, main *flow.Redis) (lists
 			lists = append(lists, hashes)
 		}
 	}
-	return lists, closeOthers, nil
+	return lists, e.closeOthers, nil
+}
+
+// OpenForBackup is OpenRedis without what a backup goes on without: hashes, of which none
+// has a copy, and lists whose server does not answer. missing says why, by their names.
+func OpenForBackup(ctx context.Context, cfg *config.Config) (main *flow.Redis, lists []*flow.List, missing map[string]error, closeAll func() error, err error) {
+	main, stop, err := DialOrStart(ctx, cfg)
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	e := &core{config: cfg, redis: main, others: make(map[config.URL]*flow.Redis)}
+	closeAll = func() error { e.closeOthers(); return stop() }
+	missing = make(map[string]error)
+	silent := make(map[config.URL]error) // asked once: it may take seconds
+	for _, l := range cfg.Lists {
+		url := cfg.ListRedis(l)
+		var r *flow.Redis
+		if silent[url] == nil {
+			r, silent[url] = e.dial(ctx, url)
+		}
+		if silent[url] != nil {
+			missing[l.Name] = silent[url]
+			continue
+		}
+		list, err := flow.NewList(r, l.Name, flow.Side(l.Take))
+		if err != nil {
+			return nil, nil, nil, nil, errors.Join(err, closeAll())
+		}
+		lists = append(lists, list)
+	}
+	return main, lists, missing, closeAll, nil
 }
 
 // Running is what a command shares with the engines that run.

@@ -326,6 +326,13 @@ func (e *core) dial(ctx context.Context, url config.URL) (*flow.Redis, error) {
 	return e.others[url], nil
 }
 
+// closeOthers ends the connections that dial has made.
+func (e *core) closeOthers() {
+	for _, r := range e.others {
+		r.Close()
+	}
+}
+
 // openList prepares list i of the configuration and its follower.
 func (e *core) openList(ctx context.Context, i int) error {
 	cfg := e.config.Lists[i]
@@ -521,9 +528,7 @@ func (e *core) close(ctx context.Context) error {
 	for _, f := range e.sets {
 		f.Set.Close()
 	}
-	for _, r := range e.others {
-		r.Close()
-	}
+	e.closeOthers()
 	if e.redis != nil {
 		e.redis.Close()
 	}

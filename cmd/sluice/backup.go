@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -30,7 +31,8 @@ data and the hashes of keys: restrict access to it, and encrypt it where it is k
 The secret that signs links in mails is in it only with a passphrase, which seals it;
 else it is left out. Not in it either: tables of your own (back them up with the
 database's tools), elements of lists that are not held yet, counts in hashes, the
-configuration. docs/backup.md says more.
+configuration. A list whose server does not answer is left out and named, and the exit
+code is 1 though the file is whole. docs/backup.md says more.
 `
 
 const restoreLong = `
@@ -71,13 +73,13 @@ func runBackup(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	redis, lists, stop, err := engine.OpenRedis(ctx, cfg)
+	redis, lists, missing, stop, err := engine.OpenForBackup(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	c.later(stop)
 	progress := c.progress()
-	b := &transfer.Backup{Database: store, Redis: redis, Lists: lists, Clock: c.clockOf(ctx, redis), Program: version, Progress: progress.say}
+	b := &transfer.Backup{Database: store, Redis: redis, Lists: lists, Missing: slices.Sorted(maps.Keys(missing)), Clock: c.clockOf(ctx, redis), Program: version, Progress: progress.say}
 	if b.Passphrase, err = c.passphrase(); err != nil {
 		return err
 	}
@@ -94,7 +96,11 @@ func runBackup(ctx context.Context, c *call) error {
 	if m.Secrets == transfer.SecretsLeftOut && cfg.Secret == "" {
 		c.print("NOT in it: the secrets that are kept in the database, by which links in mails and posts to webhooks are signed. Back up with --passphrase-file to have them sealed in the file, or set `secret` for links and keep the configuration; restored without them on a new database, links in mails of before are no good, and webhooks stay off until their secrets are rotated")
 	}
-	return nil
+	var errs []error
+	for _, name := range m.Missing {
+		errs = append(errs, fmt.Errorf("backup: %s is whole, but for what is held of list %s: %w", file, name, missing[name]))
+	}
+	return errors.Join(errs...)
 }
 
 // passphrase reads the file of --passphrase-file: its first line.
@@ -134,6 +140,14 @@ func (c *call) showManifest(m *transfer.Manifest) {
 		}
 	}
 	c.print("  %-17s %15s pages held", "lists", grouped(int64(held)))
+	c.showMissing(m)
+}
+
+// showMissing says of which lists a backup has nothing.
+func (c *call) showMissing(m *transfer.Manifest) {
+	if len(m.Missing) > 0 {
+		c.print("NOT in it: what was held of lists whose servers did not answer: %s", safeText(strings.Join(m.Missing, ", ")))
+	}
 }
 
 func showTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") }
@@ -214,6 +228,7 @@ func (c *call) showRestored(done *transfer.Restored, archive *transfer.Archive, 
 	}
 	c.print("  %-17s %15s entries", "logs", grouped(done.Entries))
 	c.print("  %-17s %15s elements held", "lists", grouped(done.Elements))
+	c.showMissing(&archive.Manifest)
 	if done.HeldLeftOut > 0 {
 		c.print("LEFT OUT: of lists without a table %s elements that the backup held; the database has stored something since, which cannot be told from them", grouped(done.HeldLeftOut))
 	}

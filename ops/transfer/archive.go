@@ -71,6 +71,10 @@ type Manifest struct {
 	// before).
 	Secrets string `json:"secrets,omitempty"`
 
+	// Missing are the lists whose servers did not answer: what was held of them is not
+	// in it.
+	Missing []string `json:"missing_lists,omitempty"`
+
 	Tables  []ManifestTable `json:"tables"`
 	Logs    []ManifestLog   `json:"logs"`
 	Members []Member        `json:"members"`

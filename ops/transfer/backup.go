@@ -41,6 +41,7 @@ type Backup struct {
 	Database Database
 	Redis    *flow.Redis
 	Lists    []*flow.List // of the configuration
+	Missing  []string     // further lists of it, whose servers do not answer
 	Clock    sluice.Clock
 	Program  string // its version
 
@@ -117,7 +118,7 @@ func (b *Backup) begin(ctx context.Context) (*Manifest, error) {
 	if err := route.KeepStops(ctx, b.Redis, b.Database); err != nil {
 		return nil, fmt.Errorf("back up: %w", err)
 	}
-	return &Manifest{Program: b.Program, Deployment: strconv.FormatUint(id, 16), Partitions: d.Partitions, Began: b.Clock.Now().UTC()}, nil
+	return &Manifest{Program: b.Program, Deployment: strconv.FormatUint(id, 16), Partitions: d.Partitions, Missing: b.Missing, Began: b.Clock.Now().UTC()}, nil
 }
 
 func (b *Backup) write(ctx context.Context, w *archiveWriter, m *Manifest) error {
