@@ -1,12 +1,15 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"sluice"
@@ -48,7 +51,7 @@ func (e *core) watcher() *alert.Watcher {
 	a := &e.config.Alerts
 	return &alert.Watcher{
 		State: &alertstate.State{Redis: e.redis, Key: flow.Partitions(e.config.Partitions)[0].AlertsKey(), Leases: e.leases}, Leases: e.leases,
-		Clock: e.clock, Log: e.log, Host: HostName(), Channels: e.channels, Look: e.problems,
+		Clock: e.clock, Log: e.log, Host: HostName(), Channels: e.channels, Look: e.problems, LookTimeout: lookForProblems,
 		Rules: alert.Rules{Hold: time.Duration(a.HoldSeconds) * time.Second, Repeat: time.Duration(a.RepeatHours) * time.Hour},
 	}
 }
@@ -69,33 +72,80 @@ func (e *core) problems(ctx context.Context, tells bool) (found []alert.Problem,
 		found = append(found, alert.Problem{Kind: alert.Clock, Subject: host, Summary: host + ": " + err.Error()})
 	}
 	found = append(found, e.landingProblems(host)...)
-	if tells && a.DeadLetters > 0 {
-		n, err := e.store.CountDeadLetters(ctx)
-		switch {
-		case err != nil:
-			all = false
-		case n >= int64(a.DeadLetters):
-			found = append(found, alert.Problem{Kind: alert.DeadLetters, Summary: fmt.Sprintf("%d dead letters wait; `sluice dead list` shows them", n)})
-		}
-	}
-	if tells && a.InDoubt > 0 {
-		n, err := e.store.OpenDoubts(ctx)
-		switch {
-		case err != nil:
-			all = false
-		case n >= int64(a.InDoubt):
-			found = append(found, alert.Problem{Kind: alert.InDoubt, Summary: fmt.Sprintf("%d mails are in doubt: nobody knows whether they arrived; `sluice doubt list` shows them", n)})
-		}
-	}
 	if tells {
-		hooks, err := e.store.Webhooks(ctx)
-		all = all && err == nil
-		found = append(found, webhookProblems(hooks, e.clock.Now())...)
-		paused, known := e.pauseProblems(ctx)
-		found, all = append(found, paused...), all && known
-		found = append(found, e.ledgerLook.look(ctx, e.store, e.clock.Now(), e.log)...)
+		shared, known := e.sharedProblems(ctx)
+		found, all = append(found, shared...), all && known
 	}
 	return found, all
+}
+
+const (
+	// askTimeout bounds the questions that are put to the database for alerts, all at
+	// once: one that hangs takes no time from the others.
+	askTimeout = 20 * time.Second
+
+	// lookForProblems bounds a look: the questions, the ledger, and what asks Redis.
+	lookForProblems = askTimeout + ledgerLookTimeout + 30*time.Second
+)
+
+// sharedProblems returns what is wrong with what all processes share. A database that
+// does not answer is a problem too, as it is for any follower; what Redis knows is told
+// all the same.
+func (e *core) sharedProblems(ctx context.Context) (found []alert.Problem, all bool) {
+	found, err := e.stoppedProblems(ctx)
+	known, failed := e.askDatabase(ctx)
+	found = append(found, known...)
+	if failed != nil && ctx.Err() == nil {
+		found = append(found, alert.Problem{Kind: alert.Follower, Subject: "alerts", Summary: "the database does not answer what alerts ask it: " + doctor.OneLine(failed)})
+	}
+	if failed != nil { // it would not compare the ledger either
+		return append(found, e.ledgerLook.found...), false
+	}
+	return append(found, e.ledgerLook.look(ctx, e.store, e.clock.Now(), e.log)...), err == nil
+}
+
+// askDatabase returns the problems of which the database alone knows. The error says why
+// some of them are not known.
+func (e *core) askDatabase(ctx context.Context) (found []alert.Problem, err error) {
+	questions := []func(context.Context) ([]alert.Problem, error){e.deadProblems, e.doubtProblems, e.endpointProblems, e.heldProblems}
+	answers, errs := make([][]alert.Problem, len(questions)), make([]error, len(questions))
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var asking sync.WaitGroup
+	for i, question := range questions {
+		asking.Go(func() { answers[i], errs[i] = question(ctx) })
+	}
+	asking.Wait()
+	return slices.Concat(answers...), cmp.Or(errs...)
+}
+
+func (e *core) deadProblems(ctx context.Context) ([]alert.Problem, error) {
+	limit := e.config.Alerts.DeadLetters
+	if limit == 0 {
+		return nil, nil
+	}
+	n, err := e.store.CountDeadLetters(ctx)
+	if err != nil || n < int64(limit) {
+		return nil, err
+	}
+	return []alert.Problem{{Kind: alert.DeadLetters, Summary: fmt.Sprintf("%d dead letters wait; `sluice dead list` shows them", n)}}, nil
+}
+
+func (e *core) doubtProblems(ctx context.Context) ([]alert.Problem, error) {
+	limit := e.config.Alerts.InDoubt
+	if limit == 0 {
+		return nil, nil
+	}
+	n, err := e.store.OpenDoubts(ctx)
+	if err != nil || n < int64(limit) {
+		return nil, err
+	}
+	return []alert.Problem{{Kind: alert.InDoubt, Summary: fmt.Sprintf("%d mails are in doubt: nobody knows whether they arrived; `sluice doubt list` shows them", n)}}, nil
+}
+
+func (e *core) endpointProblems(ctx context.Context) ([]alert.Problem, error) {
+	hooks, err := e.store.Webhooks(ctx)
+	return webhookProblems(hooks, e.clock.Now()), err
 }
 
 const (

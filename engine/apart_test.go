@@ -1,8 +1,13 @@
 package engine_test
 
 import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sluice/config"
@@ -57,4 +62,32 @@ func TestWhoIsCutOffFromTheDatabaseHoldsNothingThatNeedsIt(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// TestADatabaseThatHangsIsTold: a database takes what it is asked and does not answer. People
+// are told of that meanwhile.
+func TestADatabaseThatHangsIsTold(t *testing.T) {
+	redis, database := sharedServers(t)
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	way, err := proxy.New("tcp", u.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = way.Close() })
+	var told atomic.Bool
+	operators := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		body, _ := io.ReadAll(io.LimitReader(q.Body, 1<<20))
+		told.CompareAndSwap(false, bytes.Contains(body, []byte(`"alert":"follower","subject":"alerts","status":"firing"`)))
+	}))
+	t.Cleanup(operators.Close)
+	e := open(t, redis, strings.Replace(database, u.Host, way.Addr(), 1), 4, func(cfg *config.Config) {
+		cfg.Alerts.Webhook, cfg.Alerts.HoldSeconds = config.Secret(operators.URL), 0
+	})
+	await(t, "it tells", func() bool { return e.Stats().Leases["alert"] == 1 })
+	way.Stall()
+	t.Cleanup(way.Resume)
+	await(t, "people are told that the database does not answer", told.Load)
 }

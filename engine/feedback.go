@@ -52,20 +52,26 @@ func (e *core) mailPaused(ctx context.Context, p *feedback.Pause) error {
 	return e.writer.Write(ctx, flow.Part{Partition: 0, Items: sluice.AppendEvent(nil, &event), Count: 1})
 }
 
-// pauseProblems are the mails and journeys that were stopped by themselves, until an
-// operator lets them go on.
-func (e *core) pauseProblems(ctx context.Context) (found []alert.Problem, all bool) {
+// stoppedProblems are the mails that were stopped by themselves, until an operator lets
+// them go on.
+func (e *core) stoppedProblems(ctx context.Context) (found []alert.Problem, err error) {
 	stopped, err := e.redis.Stops(ctx)
 	for name, note := range stopped {
 		if _, why, is := strings.Cut(note, feedback.NoteMark); is {
 			found = append(found, alert.Problem{Kind: alert.Paused, Subject: name, Summary: name + " was stopped: " + why + "; `sluice sending show` has it, `sluice sending resume` lets it go on"})
 		}
 	}
-	held, failed := e.store.HeldJourneys(ctx)
+	return found, err
+}
+
+// heldProblems are the journeys that were paused by themselves, until an operator lets
+// them go on.
+func (e *core) heldProblems(ctx context.Context) (found []alert.Problem, err error) {
+	held, err := e.store.HeldJourneys(ctx)
 	for id, why := range held {
 		if _, why, is := strings.Cut(why, feedback.NoteMark); is {
 			found = append(found, alert.Problem{Kind: alert.Paused, Subject: "journey:" + id, Summary: "the journey " + id + " was paused: " + why + "; `sluice journey resume " + id + "` has it go on"})
 		}
 	}
-	return found, err == nil && failed == nil
+	return found, err
 }

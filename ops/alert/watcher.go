@@ -17,9 +17,10 @@ const (
 	// passEvery is how often everything is looked at.
 	passEvery = 15 * time.Second
 
-	// sendTimeout bounds one delivery; passTimeout a pass, with its deliveries.
+	// sendTimeout bounds one delivery; tellTimeout all that follows a look, with its
+	// deliveries.
 	sendTimeout = 20 * time.Second
-	passTimeout = 2 * time.Minute
+	tellTimeout = 2 * time.Minute
 )
 
 // Watcher looks after alerts in one process.
@@ -28,7 +29,8 @@ const (
 // under the lease: who has lost the lease is refused, and sends nothing. What
 // was sent is written down after it. So a notice is sent once, and twice only
 // if the process dies, or Redis goes away, in between. When Redis is away,
-// which is a problem worth telling, the holder tells all the same.
+// which is a problem worth telling, the holder tells all the same. A look has its own
+// time: what it asks may hang, and what was found is told then too.
 type Watcher struct {
 	State    *alertstate.State
 	Leases   *flow.Leases
@@ -39,8 +41,9 @@ type Watcher struct {
 	Channels []Channel
 
 	// Look returns what is wrong: with this process, and, if it tells, with what
-	// all share. all: nothing could not be looked at.
-	Look func(ctx context.Context, tells bool) (problems []Problem, all bool)
+	// all share. all: nothing could not be looked at. LookTimeout bounds it.
+	Look        func(ctx context.Context, tells bool) (problems []Problem, all bool)
+	LookTimeout time.Duration
 
 	state *state // nil: this process does not tell
 }
@@ -49,11 +52,9 @@ type Watcher struct {
 func (w *Watcher) Run(fetch, _ context.Context) {
 	for fetch.Err() == nil {
 		held, _ := w.Leases.Held(Role)
-		ctx, cancel := context.WithTimeout(fetch, passTimeout)
-		if err := w.Pass(ctx); err != nil && fetch.Err() == nil {
+		if err := w.Pass(fetch); err != nil && fetch.Err() == nil {
 			w.Log.Warn("alerts could not be judged in full, it is tried again", "in", passEvery, "error", err)
 		}
-		cancel()
 		pause, stop := context.WithTimeout(fetch, passEvery)
 		w.Leases.WaitForChange(pause, Role, held)
 		stop()
@@ -64,7 +65,11 @@ func (w *Watcher) Run(fetch, _ context.Context) {
 func (w *Watcher) Pass(ctx context.Context) error {
 	held, _ := w.Leases.Held(Role)
 	lease := held[0]
-	problems, all := w.Look(ctx, lease != nil)
+	looking, stop := context.WithTimeout(ctx, w.LookTimeout)
+	problems, all := w.Look(looking, lease != nil)
+	stop()
+	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	defer cancel()
 	errs := []error{w.post(ctx, problems, all)}
 	if lease == nil {
 		w.state = nil

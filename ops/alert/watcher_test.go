@@ -109,7 +109,7 @@ func (o *office) start() *process {
 	p.watcher = &Watcher{
 		State: &alertstate.State{Redis: o.redis, Key: partitions[0].AlertsKey(), Leases: leases}, Leases: leases, Clock: o.clock, Log: slog.New(slog.DiscardHandler), Host: "h",
 		Rules: rules, Channels: []Channel{NewWebhook(o.url, "")},
-		Look: func(context.Context, bool) ([]Problem, bool) { return p.problems, true },
+		Look: func(context.Context, bool) ([]Problem, bool) { return p.problems, true }, LookTimeout: time.Minute,
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
@@ -204,4 +204,19 @@ func TestRedisIsAway(t *testing.T) {
 		}
 		o.clock.Move(time.Minute)
 	}
+}
+
+// A look that hangs, as on a database that does not answer, takes no time from telling:
+// what was found is told.
+func TestALookThatHangs(t *testing.T) {
+	o := openOffice(t)
+	a := o.start()
+	o.await("it tells", a.tells)
+	a.watcher.LookTimeout = time.Millisecond
+	a.watcher.Look = func(ctx context.Context, _ bool) ([]Problem, bool) {
+		<-ctx.Done()
+		return []Problem{{Kind: Lag, Subject: "store", Summary: "behind"}}, false
+	}
+	o.pass(0, "", a)
+	o.pass(time.Minute, "firing store", a)
 }
