@@ -76,11 +76,24 @@ type Message struct {
 }
 
 // Channel is a way to people. Send is called by one goroutine at a time, and
-// returns within sendTimeout of its context.
+// returns within sendTimeout of its context. What fails is sent again, but for a
+// *PartError.
 type Channel interface {
 	Name() string
 	Send(ctx context.Context, m *Message) error
 }
+
+// PartError is the error of a message that some of its recipients get, while others were
+// refused. To send it again would tell the first ones again and again.
+type PartError struct{ Refused error }
+
+// Error says who was refused, and why.
+func (e *PartError) Error() string {
+	return "some recipients were refused, the others get it: " + e.Refused.Error()
+}
+
+// Unwrap returns the refusals.
+func (e *PartError) Unwrap() error { return e.Refused }
 
 // newMessage returns a message of notices.
 func newMessage(host string, at time.Time, notices []Notice) *Message {

@@ -11,6 +11,7 @@ import (
 	"mime/quotedprintable"
 	"net"
 	"net/smtp"
+	"net/textproto"
 	"net/url"
 	"strings"
 	"time"
@@ -75,7 +76,8 @@ func address(s string) (string, error) {
 // Name implements Channel.
 func (*Mail) Name() string { return "email" }
 
-// Send implements Channel.
+// Send implements Channel. A recipient that the server refuses keeps the mail from no
+// other one: the mail goes to those who are taken, and the error is a *PartError.
 func (m *Mail) Send(ctx context.Context, msg *Message) (err error) {
 	defer func() {
 		if err != nil {
@@ -105,10 +107,9 @@ func (m *Mail) talk(conn net.Conn, msg *Message) error {
 	if err := c.Mail(m.from); err != nil {
 		return fmt.Errorf("as %s: %w", m.from, err)
 	}
-	for _, to := range m.to {
-		if err := c.Rcpt(to); err != nil {
-			return fmt.Errorf("to %s: %w", to, err)
-		}
+	refused, err := m.recipients(c)
+	if err != nil {
+		return err
 	}
 	w, err := c.Data()
 	if err != nil {
@@ -121,7 +122,30 @@ func (m *Mail) talk(conn net.Conn, msg *Message) error {
 		return err
 	}
 	_ = c.Quit() // the mail is taken: that the server does not say goodbye changes nothing
+	if len(refused) > 0 {
+		return &PartError{errors.Join(refused...)}
+	}
 	return nil
+}
+
+// recipients names them to the server, and returns the refusals. It fails if nobody is
+// taken, or if the connection ends: then all are tried again.
+func (m *Mail) recipients(c *smtp.Client) (refused []error, err error) {
+	for _, to := range m.to {
+		err := c.Rcpt(to)
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("to %s: %w", to, err)
+		if _, answered := errors.AsType[*textproto.Error](err); !answered {
+			return nil, err
+		}
+		refused = append(refused, err)
+	}
+	if len(refused) == len(m.to) {
+		return nil, errors.Join(refused...)
+	}
+	return refused, nil
 }
 
 func (m *Mail) dial(ctx context.Context) (net.Conn, error) {
@@ -206,7 +230,8 @@ func (m *Mail) text(msg *Message) []byte {
 		subject += fmt.Sprintf(" and %d more", n)
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "From: %s\r\nTo: %s\r\nDate: %s\r\nMessage-ID: <%s@%s>\r\n", m.from, strings.Join(m.to, ", "),
+	// An address a line: a line may have 998 bytes (RFC 5322, 2.1.1).
+	fmt.Fprintf(&b, "From: %s\r\nTo: %s\r\nDate: %s\r\nMessage-ID: <%s@%s>\r\n", m.from, strings.Join(m.to, ",\r\n "),
 		msg.At.Format(time.RFC1123Z), rand.Text(), mime.DomainOf(m.from))
 	fmt.Fprintf(&b, "Subject: %s\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\nAuto-Submitted: auto-generated\r\n\r\n",
 		stdmime.QEncoding.Encode("utf-8", subject))

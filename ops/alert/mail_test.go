@@ -5,12 +5,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"mime/quotedprintable"
 	"net"
 	"net/http/httptest"
 	"net/mail"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +31,7 @@ type mailbox struct {
 	login    string
 	tls      bool
 	open     bool // it takes mail from everybody
+	refuses  string
 	sessions int
 }
 
@@ -71,6 +74,9 @@ func (s *session) Mail(from string, _ *smtp.MailOptions) error {
 }
 
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+	if to == s.box.refuses {
+		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "nobody is there"}
+	}
 	s.box.to = append(s.box.to, to)
 	return nil
 }
@@ -286,5 +292,68 @@ func TestMailNeedsTLSElsewhere(t *testing.T) {
 	m.server.Host = "mail.example.com:25"
 	if err := m.talk(conn, testMessage()); err == nil || !strings.Contains(err.Error(), "STARTTLS") || box.from != "" {
 		t.Errorf("elsewhere: %v, from %q", err, box.from)
+	}
+}
+
+// A recipient who is refused keeps the mail from no other one: it is sent once, and the
+// error names who was refused. Where all are refused, nothing is sent, and it is tried again.
+func TestMailOfWhichSomeAreRefused(t *testing.T) {
+	box, place := startMailbox(t, nil, false)
+	box.open, box.refuses = true, "gone@example.com"
+	var others []string
+	for i := range maxRecipients - 1 {
+		others = append(others, fmt.Sprintf("%s%d@example.com", strings.Repeat("x", 50), i))
+	}
+	m, err := NewMail("smtp://"+place, "a@example.com", strings.Join(append([]string{box.refuses}, others...), ","))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = m.Send(t.Context(), testMessage())
+	if _, part := errors.AsType[*PartError](err); !part || !strings.Contains(err.Error(), "to gone@example.com: 550 ") {
+		t.Errorf("error %v", err)
+	}
+	if !slices.Equal(box.to, others) {
+		t.Errorf("sent to %q, want %q", box.to, others)
+	}
+	for line := range strings.SplitSeq(box.text, "\r\n") {
+		if len(line) > 998 {
+			t.Errorf("a line has %d bytes: %.60s", len(line), line)
+		}
+	}
+	got, err := mail.ReadMessage(strings.NewReader(box.text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if to, err := got.Header.AddressList("To"); err != nil || len(to) != maxRecipients {
+		t.Errorf("To has %d addresses, %v", len(to), err)
+	}
+	box.text = ""
+	if m, err = NewMail("smtp://"+place, "a@example.com", box.refuses); err != nil {
+		t.Fatal(err)
+	}
+	err = m.Send(t.Context(), testMessage())
+	if _, part := errors.AsType[*PartError](err); err == nil || part || box.text != "" {
+		t.Errorf("with nobody else: %v, sent %q", err, box.text)
+	}
+}
+
+// What some recipients of a channel were refused is not sent to the others again.
+func TestAlertsOfWhichSomeAreRefused(t *testing.T) {
+	box, place := startMailbox(t, nil, false)
+	box.open, box.refuses = true, "gone@example.com"
+	m, err := NewMail("smtp://"+place, "a@example.com", "gone@example.com,stays@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := openOffice(t)
+	a := o.start()
+	o.await("it tells", a.tells)
+	a.watcher.Channels = []Channel{m}
+	a.problems = []Problem{{Kind: Lag, Subject: "store", Summary: "behind"}}
+	for range 4 {
+		o.pass(time.Minute, "", a)
+	}
+	if box.sessions != 1 || strings.Join(box.to, " ") != "stays@example.com" {
+		t.Errorf("%d mails to %q, want one to stays@example.com", box.sessions, box.to)
 	}
 }

@@ -164,9 +164,14 @@ func (w *Watcher) send(ctx context.Context) bool {
 		ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 		err := c.Send(ctx, newMessage(w.Host, w.Clock.Now(), notices))
 		cancel()
-		if err != nil {
+		_, part := errors.AsType[*PartError](err)
+		switch {
+		case part:
+			w.Log.Error("alerts delivered, but some recipients were refused and do not get these", "channel", c.Name(), "alerts", len(notices), "error", err)
+			err = nil
+		case err != nil:
 			w.Log.Error("alerts not delivered, they are tried again", "channel", c.Name(), "alerts", len(notices), "error", err)
-		} else {
+		default:
 			w.Log.Info("alerts delivered", "channel", c.Name(), "alerts", len(notices))
 		}
 		w.state.delivered(c.Name(), w.Clock.Now(), err)
