@@ -114,10 +114,11 @@ func (c *brazeCall) Update(ctx context.Context, updates []user.Update) error {
 // knows it.
 const updatedOnce = 24 * time.Hour
 
-// UpdateOnce implements braze.Core. Its names are among those for mail, which are bounded.
+// UpdateOnce implements braze.Core. Its names are among those for mail, which are bounded. A
+// call before this one that had another content may have written nothing: the log knows.
 func (c *brazeCall) UpdateOnce(ctx context.Context, name, content string, u user.Update) error {
-	_, once, same, err := c.Once(ctx, name, content)
-	if err != nil || !same {
+	_, once, _, err := c.Once(ctx, name, content)
+	if err != nil {
 		return err
 	}
 	in := c.services.Intake

@@ -7,14 +7,18 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"sluice"
 	"sluice/api/braze"
+	"sluice/flow"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
+	"sluice/user"
 )
 
 // called is an answer to a call of Braze's API.
@@ -308,5 +312,25 @@ func TestMadeRequestIDs(t *testing.T) {
 			}
 			seen[id] = true
 		}
+	}
+}
+
+// A change under a name is written once, whatever the next call has in it. A call before that
+// wrote nothing, as when the logs are full, keeps the next one from nothing.
+func TestBrazeUpdateOnce(t *testing.T) {
+	in := intakeOf(t)
+	in.Names = &flow.OnceNames{Redis: in.Redis, Clock: sluice.SystemClock{}}
+	c := &brazeCall{w: httptest.NewRecorder(), services: &Services{Intake: in}}
+	if _, _, same, err := c.Once(t.Context(), "attributes s", "of a call that wrote nothing"); err != nil || !same {
+		t.Fatalf("same %t, %v", same, err)
+	}
+	for _, body := range []string{`{"n":{"inc":1}}`, `{"n":{"inc":1}}`, `{"n":{"inc":2}}`} {
+		u := user.Update{Op: user.OpAttributes, Key: user.Key{Kind: user.KeyExternal, Name: "ann"}, Body: body}
+		if err := c.UpdateOnce(t.Context(), "attributes s", body, u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := in.Stats.Accepted.Load(); got != 1 {
+		t.Errorf("%d changes were written, want 1", got)
 	}
 }

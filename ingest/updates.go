@@ -15,10 +15,10 @@ import (
 )
 
 // maxUpdateBytes bounds the body of an update. An object that becomes one is bounded where it
-// is read (sluice.MaxElementBytes); brought into its one form it may be a little longer. One
-// far larger could stop a partition for good: an update that is forwarded goes into the
-// database by one statement, and a database refuses statements above a size of its own.
-const maxUpdateBytes = 2 * sluice.MaxElementBytes
+// is read (sluice.MaxElementBytes); its one form may be three times as long, as \t becomes
+// \u0009. One far larger could stop a partition for good: an update that is forwarded goes
+// into the database by one statement, and a database refuses statements above a size of its own.
+const maxUpdateBytes = 3*sluice.MaxElementBytes + 64<<10 // the last: what is put around it
 
 // sized refuses updates of which one is too large: what made it has not checked it.
 func sized(updates []user.Update) error {

@@ -22,8 +22,8 @@ type Core interface {
 	// order given for each key. It keeps nothing of them.
 	Update(ctx context.Context, updates []user.Update) error
 
-	// UpdateOnce is Update of a change that is asked for under a name: for a day it is
-	// written once. A repeat that has another content is not written either.
+	// UpdateOnce is Update of a change that is asked for under a name: for a day one is
+	// written. A repeat that has another content is not written either, if one was.
 	UpdateOnce(ctx context.Context, name, content string, u user.Update) error
 
 	// Submit hands in mail (mail.Submitter).

@@ -124,14 +124,8 @@ func (f *SetFollower) cursor(ctx context.Context) (sluice.Position, error) {
 	return at[0], err
 }
 
-// owner is what the note beside the set says when it is that of f.at. Before the
-// first commit it is the deployment alone, as older versions always wrote it.
-func (f *SetFollower) owner() string {
-	if f.at.IsZero() {
-		return f.Deployment
-	}
-	return f.Deployment + " " + f.at.String()
-}
+// owner is what the note beside the set says when it is that of f.at.
+func (f *SetFollower) owner() string { return f.Deployment + " " + f.at.String() }
 
 // know makes sure that what is noted as seen is of this database, as it is now.
 func (f *SetFollower) know(ctx context.Context) error {
@@ -140,8 +134,19 @@ func (f *SetFollower) know(ctx context.Context) error {
 		return err
 	}
 	known, err := f.Set.Known(ctx)
-	if err != nil || known == f.owner() {
+	if err != nil {
 		return err
+	}
+	if f.at.IsZero() { // none yet: it has to be there before the database can go back to it
+		if err := f.commit(ctx, nil); err != nil {
+			return err
+		}
+		if known == f.Deployment { // all that older versions noted; nothing says that it is wrong
+			return f.Set.Know(ctx, f.owner())
+		}
+	}
+	if known == f.owner() {
+		return nil
 	}
 	if known != "" {
 		f.Log.Warn("what was taken over of a set of suppressions is read anew from the database: one of the two has gone back, or a change was broken off",

@@ -242,7 +242,8 @@ func TestSetWithoutItsNote(t *testing.T) {
 }
 
 // What an older version has noted is good: a set is not read anew by an upgrade, which
-// would suppress again what an operator has removed.
+// would suppress again what an operator has removed. From then on the note names a number of
+// the database, though the set does not change.
 func TestSetOfAnOlderVersion(t *testing.T) {
 	t.Parallel()
 	f := followSet(t)
@@ -254,6 +255,9 @@ func TestSetOfAnOlderVersion(t *testing.T) {
 	}
 	f.pass()
 	f.wantHeld("")
+	if at, err := f.cursor(t.Context()); err != nil || at.IsZero() || f.known() != "d "+at.String() {
+		t.Errorf("noted %q at %v (%v), want the number too", f.known(), at, err)
+	}
 	f.add("new.example")
 	f.pass()
 	f.pass()

@@ -35,7 +35,13 @@ type Mail struct {
 	from   string
 	to     []string
 	tls    *tls.Config // whose certificates are believed; nil: the machine's
+
+	later map[string]time.Time // since when an address has been put off; owned by Send
 }
+
+// laterFor is how long the mail waits for a recipient whom the server puts off (4yz; RFC
+// 5321, 4.2.1), as it does with strangers for some minutes. Then it goes to the others.
+const laterFor = 6 * time.Minute
 
 // NewMail returns a channel by smtp://USER:PASSWORD@HOST:PORT, which must offer
 // STARTTLS unless it is on this machine, or smtps://, which is TLS from the
@@ -45,7 +51,7 @@ func NewMail(server, from, to string) (*Mail, error) {
 	if err != nil || u.Hostname() == "" || u.Scheme != "smtp" && u.Scheme != "smtps" {
 		return nil, errors.New("needs alerts.smtp: smtp://USER:PASSWORD@HOST:587 (STARTTLS) or smtps://USER:PASSWORD@HOST:465, with special characters of a password as %XX")
 	}
-	m := &Mail{server: u}
+	m := &Mail{server: u, later: make(map[string]time.Time)}
 	if m.from, err = address(from); err != nil {
 		return nil, fmt.Errorf("needs alerts.from: %w", err)
 	}
@@ -107,7 +113,7 @@ func (m *Mail) talk(conn net.Conn, msg *Message) error {
 	if err := c.Mail(m.from); err != nil {
 		return fmt.Errorf("as %s: %w", m.from, err)
 	}
-	refused, err := m.recipients(c)
+	refused, err := m.recipients(c, msg.At)
 	if err != nil {
 		return err
 	}
@@ -129,15 +135,19 @@ func (m *Mail) talk(conn net.Conn, msg *Message) error {
 }
 
 // recipients names them to the server, and returns the refusals. It fails if nobody is
-// taken, or if the connection ends: then all are tried again.
-func (m *Mail) recipients(c *smtp.Client) (refused []error, err error) {
+// taken, if somebody is put off for a while, or if the connection ends: then all are tried
+// again, and nobody is told twice.
+func (m *Mail) recipients(c *smtp.Client, now time.Time) (refused []error, err error) {
 	for _, to := range m.to {
 		err := c.Rcpt(to)
 		if err == nil {
+			delete(m.later, to)
 			continue
 		}
 		err = fmt.Errorf("to %s: %w", to, err)
-		if _, answered := errors.AsType[*textproto.Error](err); !answered {
+		answer, answered := errors.AsType[*textproto.Error](err)
+		const final = 500
+		if !answered || answer.Code < final && m.waits(to, now) {
 			return nil, err
 		}
 		refused = append(refused, err)
@@ -146,6 +156,15 @@ func (m *Mail) recipients(c *smtp.Client) (refused []error, err error) {
 		return nil, errors.Join(refused...)
 	}
 	return refused, nil
+}
+
+// waits reports whether the mail waits for an address that is put off.
+func (m *Mail) waits(to string, now time.Time) bool {
+	since, ok := m.later[to]
+	if !ok || now.Before(since) { // the clock was set back
+		m.later[to], since = now, now
+	}
+	return now.Sub(since) < laterFor
 }
 
 func (m *Mail) dial(ctx context.Context) (net.Conn, error) {

@@ -32,6 +32,7 @@ type mailbox struct {
 	tls      bool
 	open     bool // it takes mail from everybody
 	refuses  string
+	code     int // of that refusal; 0: 550
 	sessions int
 }
 
@@ -74,6 +75,9 @@ func (s *session) Mail(from string, _ *smtp.MailOptions) error {
 }
 
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+	if to == s.box.refuses && s.box.code != 0 {
+		return &smtp.SMTPError{Code: s.box.code, EnhancedCode: smtp.EnhancedCode{4, 2, 0}, Message: "later"}
+	}
 	if to == s.box.refuses {
 		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "nobody is there"}
 	}
@@ -334,6 +338,41 @@ func TestMailOfWhichSomeAreRefused(t *testing.T) {
 	err = m.Send(t.Context(), testMessage())
 	if _, part := errors.AsType[*PartError](err); err == nil || part || box.text != "" {
 		t.Errorf("with nobody else: %v, sent %q", err, box.text)
+	}
+}
+
+// The mail waits some minutes for a recipient who is put off, and then goes to the others.
+func TestMailOfWhichSomeArePutOff(t *testing.T) {
+	box, place := startMailbox(t, nil, false)
+	box.open, box.refuses, box.code = true, "new@example.com", 450
+	m, err := NewMail("smtp://"+place, "a@example.com", box.refuses+",old@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg := testMessage()
+	send := func(after time.Duration) error {
+		box.to, box.text = nil, ""
+		msg.At = msg.At.Add(after)
+		return m.Send(t.Context(), msg)
+	}
+	for range 2 {
+		err := send(laterFor / 3)
+		if _, part := errors.AsType[*PartError](err); err == nil || part || box.text != "" {
+			t.Fatalf("put off: %v, sent %q", err, box.text)
+		}
+	}
+	taken := box.refuses
+	box.refuses = ""
+	if err := send(0); err != nil || !slices.Equal(box.to, []string{taken, "old@example.com"}) {
+		t.Fatalf("taken: %v, sent to %q", err, box.to)
+	}
+	box.refuses = taken
+	if err := send(laterFor); err == nil || box.text != "" {
+		t.Fatalf("put off anew: %v, sent %q", err, box.text)
+	}
+	err = send(laterFor)
+	if _, part := errors.AsType[*PartError](err); !part || !slices.Equal(box.to, []string{"old@example.com"}) {
+		t.Errorf("put off for long: %v, sent to %q", err, box.to)
 	}
 }
 
