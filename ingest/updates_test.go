@@ -15,7 +15,7 @@ import (
 // told, and nothing is written of what comes with it.
 func TestLargeUpdatesAreRefused(t *testing.T) {
 	in := &ingest.Intake{Partitions: 1, Clock: sluice.SystemClock{}, Stats: &ingest.Stats{}} // it has nowhere to write to
-	updates := []user.Update{attributes(external(1), "{}"), attributes(external(2), `{"a":"`+strings.Repeat("x", 2*sluice.MaxElementBytes)+`"}`)}
+	updates := []user.Update{attributes(external(1), "{}"), attributes(external(2), `{"a":"`+strings.Repeat("x", 4*sluice.MaxElementBytes)+`"}`)}
 	for name, write := range map[string]func() error{
 		"Update":     func() error { return in.Update(t.Context(), updates) },
 		"UpdateOnce": func() error { return in.UpdateOnce(t.Context(), &ingest.Request{IdempotencyKey: "k"}, updates) },
