@@ -38,20 +38,12 @@ func (s *Store) Schedule(ctx context.Context, id string) (mail.Schedule, error) 
 
 // Schedules implements mail.ScheduleStore.
 func (s *Store) Schedules(ctx context.Context, state mail.ScheduleState, beforeMillis int64, limit int) ([]mail.Schedule, error) {
-	var all []mail.Schedule
-	err := s.EachSchedule(ctx, state, beforeMillis, limit, func(c *mail.Schedule) bool {
-		all = append(all, *c)
-		return true
-	})
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
+	return s.SchedulesAfter(ctx, state, mail.SchedulePlace{}, beforeMillis, limit)
 }
 
 // EachSchedule implements mail.ScheduleStore.
 func (s *Store) EachSchedule(ctx context.Context, state mail.ScheduleState, beforeMillis int64, limit int, f func(*mail.Schedule) bool) error {
-	err := s.each(ctx, rawQuery(s.d, "schedule_list"), []any{string(state), s.d.millis(beforeMillis), limit}, func(scan scanner) error {
+	err := s.each(ctx, rawQuery(s.d, "schedule_list"), s.schedulesBehind(state, mail.SchedulePlace{}, beforeMillis, limit), func(scan scanner) error {
 		var c mail.Schedule
 		err := s.scanSchedule(scan, &c)
 		if err == nil && !f(&c) {
@@ -84,7 +76,12 @@ func (s *Store) scanSchedule(scan scanner, c *mail.Schedule) error {
 
 // SchedulesAfter implements mail.ScheduleStore.
 func (s *Store) SchedulesAfter(ctx context.Context, state mail.ScheduleState, after mail.SchedulePlace, beforeMillis int64, limit int) ([]mail.Schedule, error) {
-	due := s.d.millis(after.DueMillis)
-	all, err := list(ctx, s.d, s.reads, s.scanSchedule, rawQuery(s.d, "schedule_after"), string(state), due, s.d.millis(beforeMillis), due, after.ID, limit)
+	all, err := list(ctx, s.d, s.reads, s.scanSchedule, rawQuery(s.d, "schedule_list"), s.schedulesBehind(state, after, beforeMillis, limit)...)
 	return all, s.failed(err, "list schedules in")
+}
+
+// schedulesBehind are the arguments of schedule_list.
+func (s *Store) schedulesBehind(state mail.ScheduleState, after mail.SchedulePlace, beforeMillis int64, limit int) []any {
+	due := s.d.millis(after.DueMillis)
+	return []any{string(state), due, s.d.millis(beforeMillis), due, after.ID, limit}
 }

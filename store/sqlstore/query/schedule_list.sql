@@ -1,1 +1,1 @@
-SELECT id, state, revision, due, request, created, updated FROM schedules WHERE state = ? AND due < ? ORDER BY due, id LIMIT ?
+SELECT id, state, revision, due, request, created, updated FROM schedules WHERE state = ? AND due >= ? AND due < ? AND (due > ? OR id > ?) ORDER BY due, id LIMIT ?
