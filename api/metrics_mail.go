@@ -17,6 +17,7 @@ var (
 	descLater      = desc("later_sends", "Sends scheduled or deferred for later, in the partitions that this process sends.")
 	descSends      = desc("sends", "Sends by their state in the ledger, of all processes together; each process shows the same.", "class", "state")
 	descDoubts     = desc("in_doubt_sends", "Sends in doubt that an operator has to resolve, of all processes together; each process shows the same.")
+	descScheduled  = desc("in_doubt_schedules", "Scheduled mails in doubt that an operator has to release or drop, of all processes together; each process shows the same.")
 	descLost       = desc("sends_without_lane_total", "Sends that are pending in the ledger but were in no lane, found by this process since it began; they are in doubt.")
 	descLostOpen   = desc("lost_sends", "Sends in doubt with reason lost that await a decision, 100,000 at most.")
 	descRouteSlow  = desc("route_throttled_total", "Answers that asked a route for fewer mails.", "route")
@@ -33,6 +34,9 @@ var (
 func (m metrics) collectLedger(ch chan<- prometheus.Metric, s *Stats) {
 	if s.LostDoubts >= 0 {
 		ch <- prometheus.MustNewConstMetric(descLostOpen, prometheus.GaugeValue, float64(s.LostDoubts))
+	}
+	if s.InDoubtSchedules >= 0 {
+		ch <- prometheus.MustNewConstMetric(descScheduled, prometheus.GaugeValue, float64(s.InDoubtSchedules))
 	}
 	if s.InDoubt < 0 {
 		return // the database does not say

@@ -104,6 +104,10 @@ type Stats struct {
 	Sends   []mail.SendTotal
 	InDoubt int64
 
+	// InDoubtSchedules are scheduled mails that an operator has to release or drop.
+	// -1: the database does not say.
+	InDoubtSchedules int64
+
 	// LostDoubts are those of them that were in no lane, up to mail.MaxLostCount; -1:
 	// they could not be counted.
 	LostDoubts int64

@@ -203,7 +203,7 @@ type Alerts struct {
 	SMTP            URL    `yaml:"smtp" only:"noflag" doc:"The mail server for them: smtp://USER:PASSWORD@HOST:587, which must offer STARTTLS unless it is this machine, or smtps://USER:PASSWORD@HOST:465." sample:"smtp://USER:PASSWORD@mail.example.com:587"`
 	LagSeconds      int    `yaml:"lag_seconds" range:"0..86400" doc:"Alert when a follower is so far behind. 0 to 86400."`
 	DeadLetters     int    `yaml:"dead_letters" range:"0..1000000000" doc:"Alert when so many dead letters wait. 0 to 1000000000."`
-	InDoubt         int    `yaml:"in_doubt" range:"0..1000000000" doc:"Alert when so many mails are in doubt that will not be sent again by themselves. 0 to 1000000000."`
+	InDoubt         int    `yaml:"in_doubt" range:"0..1000000000" doc:"Alert when so many mails, or scheduled mails, are in doubt that will not be sent by themselves. 0 to 1000000000."`
 	DiskFreePercent int    `yaml:"disk_free_percent" range:"0..99" doc:"Alert when less of the data directory's disk is free. 0 to 99."`
 	HoldSeconds     int    `yaml:"hold_seconds" range:"0..3600" doc:"Something must be wrong so long before it is told, and well again so long before its end is. 0 to 3600."`
 	RepeatHours     int    `yaml:"repeat_hours" range:"0..8760" doc:"While it lasts, it is told again so often. 0: it is not; at most 8760."`

@@ -131,16 +131,23 @@ func (e *core) deadProblems(ctx context.Context) ([]alert.Problem, error) {
 	return []alert.Problem{{Kind: alert.DeadLetters, Summary: fmt.Sprintf("%d dead letters wait; `sluice dead list` shows them", n)}}, nil
 }
 
-func (e *core) doubtProblems(ctx context.Context) ([]alert.Problem, error) {
+func (e *core) doubtProblems(ctx context.Context) (found []alert.Problem, err error) {
 	limit := e.config.Alerts.InDoubt
 	if limit == 0 {
 		return nil, nil
 	}
-	n, err := e.store.OpenDoubts(ctx)
-	if err != nil || n < int64(limit) {
+	mails, err := e.store.OpenDoubts(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return []alert.Problem{{Kind: alert.InDoubt, Summary: fmt.Sprintf("%d mails are in doubt: nobody knows whether they arrived; `sluice doubt list` shows them", n)}}, nil
+	schedules, err := e.store.CountSchedules(ctx, mail.ScheduleInDoubt)
+	if mails >= int64(limit) {
+		found = append(found, alert.Problem{Kind: alert.InDoubt, Summary: fmt.Sprintf("%d mails are in doubt: nobody knows whether they arrived; `sluice doubt list` shows them", mails)})
+	}
+	if err == nil && schedules >= int64(limit) {
+		found = append(found, alert.Problem{Kind: alert.InDoubt, Subject: "schedules", Summary: fmt.Sprintf("%d scheduled mails are in doubt, and not sent by themselves; `sluice schedule list` shows them", schedules)})
+	}
+	return found, err
 }
 
 func (e *core) endpointProblems(ctx context.Context) ([]alert.Problem, error) {

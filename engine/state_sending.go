@@ -41,10 +41,11 @@ func (e *core) snapshotSending(ctx context.Context, s *api.Stats) {
 func (e *core) snapshotLedger(s *api.Stats) {
 	ctx, cancel := context.WithTimeout(context.Background(), LookTimeout)
 	defer cancel()
-	s.InDoubt, s.LostDoubts = -1, -1
+	s.InDoubt, s.LostDoubts, s.InDoubtSchedules = -1, -1, -1
 	if totals, err := e.store.SendTotals(ctx); err == nil {
 		s.Sends = totals
 		s.InDoubt = orUnknown(e.store.OpenDoubts(ctx))
+		s.InDoubtSchedules = orUnknown(e.store.CountSchedules(ctx, mail.ScheduleInDoubt))
 	}
 	if e.sending != nil { // its own time: what else is slow to count does not hide it
 		s.LostDoubts = orUnknown(e.sending.lost.count(e.store, e.clock))

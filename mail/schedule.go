@@ -70,17 +70,17 @@ type ScheduleStore interface {
 	// ErrConflict: its revision is another one by now, nothing was written.
 	ChangeSchedule(ctx context.Context, s Schedule) error
 
-	// Schedules returns at most limit of a state that are due before a moment, the
-	// earliest first.
-	Schedules(ctx context.Context, state ScheduleState, beforeMillis int64, limit int) ([]Schedule, error)
+	// Schedules returns at most limit of a state behind a place that are due before a
+	// moment, the earliest first.
+	Schedules(ctx context.Context, state ScheduleState, after SchedulePlace, beforeMillis int64, limit int) ([]Schedule, error)
 
 	// EachSchedule calls f with those that Schedules returns, one at a time, until f
 	// returns false. f must be quick, as the database waits for it.
-	EachSchedule(ctx context.Context, state ScheduleState, beforeMillis int64, limit int, f func(*Schedule) bool) error
+	EachSchedule(ctx context.Context, state ScheduleState, after SchedulePlace, beforeMillis int64, limit int, f func(*Schedule) bool) error
+
+	// CountSchedules returns how many are of a state.
+	CountSchedules(ctx context.Context, state ScheduleState) (int64, error)
 
 	// DropSchedules removes them.
 	DropSchedules(ctx context.Context, ids []string) error
-
-	// SchedulesAfter is Schedules of those behind a place.
-	SchedulesAfter(ctx context.Context, state ScheduleState, after SchedulePlace, beforeMillis int64, limit int) ([]Schedule, error)
 }

@@ -295,7 +295,7 @@ func listScheduled(ctx context.Context, r *Request) (Reply, error) {
 	end -= end % day // Braze takes it for a midnight
 	all := []broadcast{}
 	var bad error // of a schedule
-	err := r.Schedules.EachSchedule(ctx, mail.ScheduleWaiting, end, maxBroadcasts, func(row *mail.Schedule) bool {
+	err := r.Schedules.EachSchedule(ctx, mail.ScheduleWaiting, mail.SchedulePlace{}, end, maxBroadcasts, func(row *mail.Schedule) bool {
 		var b broadcast
 		if b, bad = broadcastOf(row); bad == nil {
 			all = append(all, b)

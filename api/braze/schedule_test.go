@@ -273,8 +273,8 @@ type measured struct {
 	most uint64
 }
 
-func (m *measured) EachSchedule(ctx context.Context, state mail.ScheduleState, before int64, limit int, f func(*mail.Schedule) bool) error {
-	return m.Store.EachSchedule(ctx, state, before, limit, func(s *mail.Schedule) bool {
+func (m *measured) EachSchedule(ctx context.Context, state mail.ScheduleState, after mail.SchedulePlace, before int64, limit int, f func(*mail.Schedule) bool) error {
+	return m.Store.EachSchedule(ctx, state, after, before, limit, func(s *mail.Schedule) bool {
 		more := f(s)
 		m.most = max(m.most, memoryInUse())
 		return more

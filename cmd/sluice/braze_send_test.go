@@ -16,11 +16,11 @@ import (
 // startSending starts a program whose mail goes to a real server, and makes the
 // users of the tests: ann has opted in, bob has unsubscribed, and cid is known by
 // an alias alone.
-func startSending(t *testing.T) (*served, *sink.Sink) {
+func startSending(t *testing.T, environ ...string) (*served, *sink.Sink) {
 	t.Helper()
 	dir, relay := t.TempDir(), startReceiver(t)
 	configure(t, dir, serveFile+"sending: on\nroutes: {relay: {smtp: {url: 'smtp://"+relay.Addr()+"', plain: true}}}\n")
-	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	s := serveConfigured(t, dir, append(environ, "SLUICE_ROOT_KEY="+testRoot)...)
 	for _, user := range []string{
 		`"external_id":"ann","email":"ann@example.com","first_name":"Ann","email_subscribe":"opted_in","plan":"<gold>"`,
 		`"external_id":"bob","email":"bob@example.com","first_name":"Bob","email_subscribe":"unsubscribed"`,
@@ -78,24 +78,27 @@ func TestBrazeSends(t *testing.T) {
 	}
 }
 
+// scheduled has a mail to ann and bob scheduled, and returns the id.
+func (s *served) scheduled(t *testing.T, subject, schedule string) string {
+	t.Helper()
+	var a struct {
+		ScheduleID string `json:"schedule_id"`
+	}
+	text := s.sent(t, http.StatusCreated, "/messages/schedule/create", `{"external_user_ids":["ann","bob"],"schedule":{`+schedule+`},
+		"messages":{"email":{"app_id":"shop","from":"shop@example.com","subject":"`+subject+`","body":"b"}}}`)
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		t.Fatal(err)
+	}
+	return a.ScheduleID
+}
+
 // What is scheduled goes when it is time, as it was changed last, once; what is
 // deleted does not.
 func TestBrazeSchedules(t *testing.T) {
 	t.Parallel()
 	s, relay := startSending(t)
 	soon := func() string { return time.Now().Add(time.Second).UTC().Format("2006-01-02T15:04:05.000Z") }
-	create := func(subject, schedule string) (id string) {
-		t.Helper()
-		var a struct {
-			ScheduleID string `json:"schedule_id"`
-		}
-		text := s.sent(t, http.StatusCreated, "/messages/schedule/create", `{"external_user_ids":["ann","bob"],"schedule":{`+schedule+`},
-			"messages":{"email":{"app_id":"shop","from":"shop@example.com","subject":"`+subject+`","body":"b"}}}`)
-		if err := json.Unmarshal([]byte(text), &a); err != nil {
-			t.Fatal(err)
-		}
-		return a.ScheduleID
-	}
+	create := func(subject, schedule string) string { return s.scheduled(t, subject, schedule) }
 	later := time.Now().AddDate(0, 0, 2).UTC().Format(time.RFC3339)
 	moved, gone := create("moved", `"time":"`+later+`"`), create("gone", `"time":"`+later+`"`)
 	local := create("local", `"time":"`+time.Now().Add(2*time.Hour).UTC().Format("2006-01-02T15:04:05")+`","in_local_time":true`) // released at once

@@ -71,6 +71,7 @@ func commands() []command {
 		{name: "sending", args: "show | pause [NOTE] | resume | purge | stop [NOTE]", line: "stop, resume or purge mail", long: sendingLong, setting: true, loads: true, flags: sendingFlags, run: runSending},
 		{name: "mailbox", args: "list | show NUMBER", line: "read the mails in the built-in mailboxes", long: mailboxLong, setting: true, loads: true, flags: mailboxFlags, run: runMailbox},
 		{name: "doubt", args: "list | resolve SEND... --as DECISION", line: "decide about mails that may have arrived or not", long: doubtLong, setting: true, loads: true, flags: doubtFlags, run: runDoubt},
+		{name: "schedule", args: "list | release ID... | drop ID...", line: "release or drop scheduled mails in doubt", long: scheduleLong, setting: true, loads: true, flags: scheduleFlags, run: runSchedule},
 		{name: "dead", args: "list | show ID | replay ID... | drop ID...", line: "show, replay or drop items that could not be applied", long: deadLong, setting: true, loads: true, flags: deadFlags, run: runDead},
 		{name: "gaps", args: "list | accept NAME...", line: "show where entries are missing, and continue without them", long: gapsLong, setting: true, loads: true, flags: gapsFlags, run: runGaps},
 		{name: "alert", args: "test", line: "send a test alert", long: alertLong, setting: true, loads: true, run: runAlert},

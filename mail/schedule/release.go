@@ -106,7 +106,7 @@ func (x *Releaser) Pass(ctx context.Context) (more bool, err error) {
 
 // page reads the next page of schedules of a state that are due.
 func (x *Releaser) page(ctx context.Context, state mail.ScheduleState, now time.Time) ([]mail.Schedule, error) {
-	rows, err := x.Store.SchedulesAfter(ctx, state, x.after[state], now.UnixMilli()+1, releasePage)
+	rows, err := x.Store.Schedules(ctx, state, x.after[state], now.UnixMilli()+1, releasePage)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (x *Releaser) page(ctx context.Context, state mail.ScheduleState, now time.
 func (x *Releaser) sweep(ctx context.Context, before time.Time) error {
 	for _, state := range []mail.ScheduleState{mail.ScheduleReleased, mail.ScheduleCancelled} {
 		for more := true; more; {
-			rows, err := x.Store.Schedules(ctx, state, before.UnixMilli(), releasePage)
+			rows, err := x.Store.Schedules(ctx, state, mail.SchedulePlace{}, before.UnixMilli(), releasePage)
 			if err != nil {
 				return err
 			}

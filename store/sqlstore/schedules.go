@@ -12,15 +12,21 @@ var _ mail.ScheduleStore = (*Store)(nil)
 // AddSchedule implements mail.ScheduleStore. They are counted beside the
 // transaction, so that nothing waits for the count: the bound is a rough one.
 func (s *Store) AddSchedule(ctx context.Context, c mail.Schedule) error {
-	var n int
-	err := s.reads.QueryRowContext(ctx, query(s.d, "schedule_count"), string(mail.ScheduleWaiting)).Scan(&n)
-	if err == nil && n >= mail.MaxSchedules {
+	n, err := s.CountSchedules(ctx, mail.ScheduleWaiting)
+	if err != nil {
+		return err
+	}
+	if n >= mail.MaxSchedules {
 		return invalid("%d schedules wait, and no more are possible; delete some that are not needed, or schedule this one later", n)
 	}
-	if err == nil {
-		err = s.execSmall(ctx, "schedule_add", c.ID, string(c.State), c.Revision, s.d.millis(c.DueMillis), c.Request, s.d.millis(c.CreatedMillis), s.d.millis(c.UpdatedMillis))
-	}
+	err = s.execSmall(ctx, "schedule_add", c.ID, string(c.State), c.Revision, s.d.millis(c.DueMillis), c.Request, s.d.millis(c.CreatedMillis), s.d.millis(c.UpdatedMillis))
 	return s.failed(err, "add schedule %s in", c.ID)
+}
+
+// CountSchedules implements mail.ScheduleStore.
+func (s *Store) CountSchedules(ctx context.Context, state mail.ScheduleState) (n int64, err error) {
+	err = s.reads.QueryRowContext(ctx, query(s.d, "schedule_count"), string(state)).Scan(&n)
+	return n, s.failed(err, "count schedules in")
 }
 
 // ChangeSchedule implements mail.ScheduleStore.
@@ -37,13 +43,19 @@ func (s *Store) Schedule(ctx context.Context, id string) (mail.Schedule, error) 
 }
 
 // Schedules implements mail.ScheduleStore.
-func (s *Store) Schedules(ctx context.Context, state mail.ScheduleState, beforeMillis int64, limit int) ([]mail.Schedule, error) {
-	return s.SchedulesAfter(ctx, state, mail.SchedulePlace{}, beforeMillis, limit)
+func (s *Store) Schedules(ctx context.Context, state mail.ScheduleState, after mail.SchedulePlace, beforeMillis int64, limit int) (all []mail.Schedule, err error) {
+	err = s.EachSchedule(ctx, state, after, beforeMillis, limit, func(c *mail.Schedule) bool {
+		all = append(all, *c)
+		return true
+	})
+	return all, err
 }
 
 // EachSchedule implements mail.ScheduleStore.
-func (s *Store) EachSchedule(ctx context.Context, state mail.ScheduleState, beforeMillis int64, limit int, f func(*mail.Schedule) bool) error {
-	err := s.each(ctx, rawQuery(s.d, "schedule_list"), s.schedulesBehind(state, mail.SchedulePlace{}, beforeMillis, limit), func(scan scanner) error {
+func (s *Store) EachSchedule(ctx context.Context, state mail.ScheduleState, after mail.SchedulePlace, beforeMillis int64, limit int, f func(*mail.Schedule) bool) error {
+	due := s.d.millis(after.DueMillis)
+	args := []any{string(state), due, s.d.millis(beforeMillis), due, after.ID, limit}
+	err := s.each(ctx, rawQuery(s.d, "schedule_list"), args, func(scan scanner) error {
 		var c mail.Schedule
 		err := s.scanSchedule(scan, &c)
 		if err == nil && !f(&c) {
@@ -72,16 +84,4 @@ func (s *Store) DropSchedules(ctx context.Context, ids []string) error {
 
 func (s *Store) scanSchedule(scan scanner, c *mail.Schedule) error {
 	return scan(&c.ID, &c.State, &c.Revision, s.instant(&c.DueMillis), &c.Request, s.instant(&c.CreatedMillis), s.instant(&c.UpdatedMillis))
-}
-
-// SchedulesAfter implements mail.ScheduleStore.
-func (s *Store) SchedulesAfter(ctx context.Context, state mail.ScheduleState, after mail.SchedulePlace, beforeMillis int64, limit int) ([]mail.Schedule, error) {
-	all, err := list(ctx, s.d, s.reads, s.scanSchedule, rawQuery(s.d, "schedule_list"), s.schedulesBehind(state, after, beforeMillis, limit)...)
-	return all, s.failed(err, "list schedules in")
-}
-
-// schedulesBehind are the arguments of schedule_list.
-func (s *Store) schedulesBehind(state mail.ScheduleState, after mail.SchedulePlace, beforeMillis int64, limit int) []any {
-	due := s.d.millis(after.DueMillis)
-	return []any{string(state), due, s.d.millis(beforeMillis), due, after.ID, limit}
 }

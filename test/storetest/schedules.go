@@ -72,6 +72,11 @@ func testSchedules(t *testing.T, f *fixture) {
 	holds(a)
 	list(mail.ScheduleWaiting, 10_000, 10, "b", "c")
 	list(mail.ScheduleReleasing, 10_000, 10, "a")
+	for state, want := range map[mail.ScheduleState]int64{mail.ScheduleWaiting: 2, mail.ScheduleReleasing: 1, mail.ScheduleInDoubt: 0} {
+		if n, err := store.CountSchedules(f.ctx, state); err != nil || n != want {
+			t.Errorf("%s: %d, %v, want %d", state, n, err, want)
+		}
+	}
 	must(t, store.ChangeSchedule(f.ctx, a)) // the same again is a change
 	must(t, store.DropSchedules(f.ctx, []string{a.ID, b.ID, "x"}))
 	list(mail.ScheduleWaiting, 10_000, 10, "c")
@@ -85,7 +90,7 @@ func holdsPages(t *testing.T, f *fixture, a, b, c mail.Schedule) {
 	store := f.store.(mail.ScheduleStore)
 	for after, want := range map[mail.SchedulePlace][]string{{}: {"a", "b"}, a.Place(): {"b", "c"}, b.Place(): {"c"}, c.Place(): nil} {
 		var got []string
-		all, err := store.SchedulesAfter(f.ctx, mail.ScheduleWaiting, after, 3_001, 2)
+		all, err := store.Schedules(f.ctx, mail.ScheduleWaiting, after, 3_001, 2)
 		for _, s := range all {
 			got = append(got, s.ID[len(s.ID)-1:])
 		}
@@ -93,7 +98,7 @@ func holdsPages(t *testing.T, f *fixture, a, b, c mail.Schedule) {
 			t.Errorf("behind %+v: got %v, %v, want %v", after, got, err, want)
 		}
 	}
-	if all, err := store.SchedulesAfter(f.ctx, mail.ScheduleWaiting, a.Place(), 3_000, 10); err != nil || len(all) != 1 {
+	if all, err := store.Schedules(f.ctx, mail.ScheduleWaiting, a.Place(), 3_000, 10); err != nil || len(all) != 1 {
 		t.Errorf("before the last: got %d, %v", len(all), err)
 	}
 }
@@ -104,7 +109,7 @@ func listSchedules(t *testing.T, f *fixture, state mail.ScheduleState, before in
 	t.Helper()
 	store := f.store.(mail.ScheduleStore)
 	var got []string
-	all, err := store.Schedules(f.ctx, state, before, limit)
+	all, err := store.Schedules(f.ctx, state, mail.SchedulePlace{}, before, limit)
 	for _, s := range all {
 		got = append(got, s.ID[len(s.ID)-1:])
 	}
@@ -113,7 +118,7 @@ func listSchedules(t *testing.T, f *fixture, state mail.ScheduleState, before in
 	}
 	for _, most := range []int{len(all), min(1, len(all))} {
 		var each []mail.Schedule
-		err = store.EachSchedule(f.ctx, state, before, limit, func(s *mail.Schedule) bool {
+		err = store.EachSchedule(f.ctx, state, mail.SchedulePlace{}, before, limit, func(s *mail.Schedule) bool {
 			each = append(each, *s)
 			return len(each) < most
 		})
