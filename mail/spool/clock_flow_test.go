@@ -1,6 +1,7 @@
 package spool_test
 
 import (
+	"bytes"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -56,4 +57,23 @@ func TestAWrongClockReleasesNothing(t *testing.T) {
 			b.eventually("it has left, the other one waits", func() bool { return o.totals() == "waiting 1, sent 4" })
 		})
 	}
+}
+
+// A process whose clock is a week behind takes in a mail whose content is large. Until its
+// send is stored, that content is not taken for one that nobody needs.
+func TestBodiesOfAClockThatIsBehindStay(t *testing.T) {
+	b := newBed(t)
+	b.clock = &wrong{by: -7 * 24 * time.Hour}
+	w := newWire(nil)
+	o := b.open(&spooltest.OneRoute{Transport: w}, nil) // takes in, and stores nothing
+	large := draft("large@example.com", mail.PriorityNormal, mail.ClassTransactional)
+	large.Content = append(large.Content, bytes.Repeat([]byte("x"), 5_000)...)
+	o.submit(large)
+	if n, err := o.store.DropOrphans(t.Context(), time.Now().Add(-time.Hour).UnixMilli()); n != 0 || err != nil {
+		t.Errorf("%d bodies were removed, %v", n, err)
+	}
+	o.stop()
+	b.clock = nil
+	o = b.start(w, nil)
+	b.eventually("it is sent", func() bool { return o.totals() == "sent 1" })
 }

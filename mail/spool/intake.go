@@ -120,7 +120,7 @@ func (in *Intake) repeated(ctx context.Context, once string, drafts []mail.Draft
 
 // write builds what drafts come to and writes it.
 func (in *Intake) write(ctx context.Context, once string, drafts []mail.Draft) (ids []string, sends int, err error) {
-	now := in.Clock.Now().UnixMilli()
+	now, later := in.Clock.Now().UnixMilli(), sluice.Later(in.Clock).UnixMilli()
 	ids = make([]string, len(drafts))
 	parts := make([]share, in.Partitions)
 	var bodies []mail.Body
@@ -137,9 +137,11 @@ func (in *Intake) write(ctx context.Context, once string, drafts []mail.Draft) (
 		if d.Inline() {
 			content = string(d.Content)
 		} else {
-			bodies = append(bodies, mail.Body{Message: ids[i], Recipients: len(d.To), CreatedMillis: now, Data: d.Content})
+			// Until their sends are stored, retention spares bodies by their age: one whose
+			// clock is behind must not make them look old.
+			bodies = append(bodies, mail.Body{Message: ids[i], Recipients: len(d.To), CreatedMillis: later, Data: d.Content})
 		}
-		in.add(parts, d, once, ids[i], content, now)
+		in.add(parts, d, once, ids[i], content, now, later)
 		for p := range parts {
 			if once != "" {
 				parts[p].name(ids[i])
@@ -243,15 +245,15 @@ func (in *Intake) partition(once, id, to string) int {
 	return int(h.Sum32() % uint32(in.Partitions))
 }
 
-// add puts the sends of a draft into their partitions' parts.
-func (in *Intake) add(parts []share, d *mail.Draft, once, id, content string, now int64) {
+// add puts the sends of a draft into their partitions' parts. Until when something is good
+// is reckoned from the later time: nothing expires early because this clock is behind.
+func (in *Intake) add(parts []share, d *mail.Draft, once, id, content string, now, later int64) {
 	s := mail.Send{
 		Message: id, Recipients: len(d.To), Priority: d.Priority, Class: d.Class, Form: d.Form,
 		AcceptedMillis: now, DueMillis: max(d.DueMillis, now), ExpiresMillis: d.ExpiresMillis,
 		From: d.From, App: d.App, Route: d.Route, Tags: strings.Join(d.Tags, ","), Metadata: d.Metadata, Content: content,
 	}
 	weight, counted := d.Weight(), sluice.WritesNewForms()
-	later := sluice.Later(in.Clock).UnixMilli() // nothing expires early because this clock is behind
 	if s.ExpiresMillis == 0 {
 		s.ExpiresMillis = max(s.DueMillis, later) + mail.DefaultExpiryMillis
 	}
