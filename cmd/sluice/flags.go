@@ -18,6 +18,7 @@ type flagSpec struct {
 	preset  string // the value without the flag
 	help    string
 	more    bool // only --help-all shows it
+	empty   bool // its value may be empty, which means something
 	setting bool // it belongs to the configuration
 	check   func(string) error
 }
@@ -117,6 +118,11 @@ func (g *given) take(arg string, rest []string, specs []flagSpec) ([]string, err
 		return nil, fmt.Errorf("--%s wants a value: --%s %s", name, name, spec.value)
 	case !inline:
 		value, rest = rest[0], rest[1:]
+	}
+	// An empty value is most likely that of a variable that is not set. Taken as "not
+	// given", it would leave out a filter. That of a setting makes the setting empty.
+	if value == "" && !spec.setting && !spec.empty {
+		return nil, fmt.Errorf("--%s wants a value, and it is empty", name)
 	}
 	if spec.check != nil {
 		if err := spec.check(value); err != nil {

@@ -24,7 +24,7 @@ docs/unsubscribe.md explains it.
 
 var groupFlags = []flagSpec{
 	{name: "name", value: "TEXT", help: "set: what people see"},
-	{name: "description", value: "TEXT", help: "set: shown below the name"},
+	{name: "description", value: "TEXT", empty: true, help: "set: shown below the name"},
 	{name: "public", help: "set: people may choose it on the page of their mail"},
 	{name: "private", help: "set: the page does not show it"},
 	{name: "order", value: "N", help: "set: the smaller comes first on the page (1000)", check: wholeNumber(1, store.MaxGroupOrder)},

@@ -132,6 +132,8 @@ func TestUsageErrors(t *testing.T) {
 		{"export users --kind mail", "sluice: export users: it takes no --kind"},
 		{"export events --from soon", "sluice: export: --from: \"soon\" is no time, such as 2026-11-21 or 2026-11-21T05:30:00Z"},
 		{"config shwo", "sluice: config: takes nothing or `show`, not \"shwo\""},
+		{"sending purge --class marketing --tag= --yes", "sluice: sending: --tag wants a value, and it is empty"},
+		{"dead drop --all --source=", "sluice: dead: --source wants a value, and it is empty"},
 		{"version 1 -x", "sluice: version: unknown flag -x; it takes none"},
 	}
 	for _, tt := range tests {
@@ -146,6 +148,28 @@ func TestUsageErrors(t *testing.T) {
 	r := sluiceRun(t, t.TempDir())
 	if r.code != exitUsage || !strings.Contains(r.stderr, "  demo ") {
 		t.Errorf("without a command: exit code %d\n%s", r.code, r.stderr)
+	}
+}
+
+// An empty value of a flag is refused, so that the variable of a script that is not set
+// takes no filter away. A description may be emptied, and a setting.
+func TestEmptyValuesAreRefused(t *testing.T) {
+	for _, cmd := range commands() {
+		for _, f := range flagsOf(cmd) {
+			if f.value == "" {
+				continue
+			}
+			may := f.setting || cmd.name == "group" && f.name == "description"
+			for _, args := range [][]string{{"--" + f.name, ""}, {"--" + f.name + "="}} {
+				g, err := parseArgs(args, cmd)
+				if (err == nil) != may {
+					t.Errorf("sluice %s %q: %v", cmd.name, args, err)
+				}
+				if said := g.said[f.name] || f.setting; may && !said {
+					t.Errorf("sluice %s %q is not taken", cmd.name, args)
+				}
+			}
+		}
 	}
 }
 
