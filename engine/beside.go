@@ -128,11 +128,16 @@ func (e *core) replay(ctx context.Context, id int64) error {
 }
 
 // OpenReplayer connects what a replay needs: the logs, and the lists of the
-// configuration on their servers. The returned function ends the connections.
+// configuration on their servers. A Redis of another deployment is refused: what goes to
+// its logs leaves the database, and nobody stores it there. The returned function ends
+// the connections.
 func OpenReplayer(ctx context.Context, cfg *config.Config, store store.Store) (*ingest.Replayer, func() error, error) {
 	main, lists, stop, err := OpenRedis(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
+	}
+	if _, err := flow.SameDeployment(ctx, main, store); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("replay dead letters: %w", err), stop())
 	}
 	ingest.RaiseBy(main, store, slog.Default())
 	replayer := &ingest.Replayer{Store: store, Lists: map[string]*flow.List{}, Logs: LogsOf(main, cfg)}
@@ -257,15 +262,7 @@ func (r *Running) Close() error {
 // CheckRunning wants a program at work on what the configuration names: logs
 // that nobody stores fill up, and those of other partitions nobody reads.
 func CheckRunning(ctx context.Context, cfg *config.Config, store *sqlstore.Store, redis *flow.Redis) error {
-	half, err := store.Restoring(ctx)
-	if err != nil {
-		return err
-	}
-	d, err := flow.DeploymentOf(ctx, store)
-	if err != nil {
-		return err
-	}
-	id, err := redis.Deployment(ctx)
+	d, err := flow.SameDeployment(ctx, redis, store)
 	if err != nil {
 		return err
 	}
@@ -273,8 +270,6 @@ func CheckRunning(ctx context.Context, cfg *config.Config, store *sqlstore.Store
 	switch {
 	case err != nil:
 		return err
-	case half || d.ID == 0 || d.ID != id:
-		return fmt.Errorf("redis %s and the database do not belong together; are --redis and --database right?", redis)
 	case d.Partitions != cfg.Partitions:
 		return fmt.Errorf("the database has %d partitions, the configuration says %d", d.Partitions, cfg.Partitions)
 	case living == 0:

@@ -40,14 +40,8 @@ func Identify(ctx context.Context, r *Redis, store store.Store, partitions int, 
 }
 
 func identify(ctx context.Context, r *Redis, db store.Store, partitions int, replace bool) error {
-	if dumps, ok := db.(store.DumpStore); ok {
-		half, err := dumps.Restoring(ctx)
-		if err != nil {
-			return err
-		}
-		if half {
-			return errors.New("the database is half restored: a `sluice restore` was broken off, or is at work; run it again, to its end")
-		}
+	if err := notHalfRestored(ctx, db); err != nil {
+		return err
 	}
 	cursors, err := db.Cursors(ctx, identityFollower, []int{0})
 	if err != nil {
@@ -71,6 +65,38 @@ func identify(ctx context.Context, r *Redis, db store.Store, partitions int, rep
 		return r.foreign(id, there)
 	}
 	return r.replaceIdentity(ctx, db, there, partitions)
+}
+
+// notHalfRestored returns an error for a database that a restore is changing.
+func notHalfRestored(ctx context.Context, db store.Store) error {
+	dumps, ok := db.(store.DumpStore)
+	if !ok {
+		return nil
+	}
+	half, err := dumps.Restoring(ctx)
+	if err == nil && half {
+		err = errors.New("the database is half restored: a `sluice restore` was broken off, or is at work; run it again, to its end")
+	}
+	return err
+}
+
+// SameDeployment returns the deployment of a Redis and a database, for what works beside
+// the processes and moves something from one to the other. It returns an error if they
+// do not belong together, if no program has run on them yet, or if the database is half
+// restored. It changes nothing.
+func SameDeployment(ctx context.Context, r *Redis, db store.Store) (Deployment, error) {
+	if err := notHalfRestored(ctx, db); err != nil {
+		return Deployment{}, err
+	}
+	d, err := DeploymentOf(ctx, db)
+	if err != nil {
+		return d, err
+	}
+	id, err := r.Deployment(ctx)
+	if err == nil && (d.ID == 0 || d.ID != id) {
+		err = fmt.Errorf("redis %s and the database do not belong together, or no program has run on them yet; are --redis and --database right?", r)
+	}
+	return d, err
 }
 
 // PartitionsOf returns with how many partitions a database was set up, by the

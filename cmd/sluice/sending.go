@@ -183,6 +183,9 @@ func (c *call) purge(ctx context.Context, o *spool.Operator, s mail.Selector) er
 	if err != nil {
 		return err
 	}
+	if _, err := flow.SameDeployment(ctx, o.Redis, store); err != nil {
+		return fmt.Errorf("purge: %w", err)
+	}
 	router, err := engine.RouterOf(cfg, o.Clock)
 	if err != nil {
 		return err

@@ -16,9 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"sluice"
 	"sluice/config"
 	"sluice/engine"
+	"sluice/flow"
+	"sluice/test/servers"
 	"sluice/test/tables"
 )
 
@@ -314,6 +318,46 @@ func TestReplayWithoutAProgram(t *testing.T) {
 	await(t, "it is dead again", func() bool { return s.metric(t, "sluice_dead_letters_total") == 1 })
 	if code := s.stop(t); code != exitOK {
 		t.Fatalf("exit code %d:\n%s", code, s.log)
+	}
+}
+
+// A Redis that does not belong to the database gets nothing of it: dead letters stay where
+// they are, and no mail is looked for.
+func TestAnotherRedisIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := startServe(t, dir)
+	pushAll(t, dir, "broken")
+	await(t, "it is dead", func() bool { return s.metric(t, "sluice_dead_letters_total") == 1 })
+	other, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Kill() })
+	redis, err := flow.Dial(t.Context(), other.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(redis.Close)
+	refused := func(args ...string) {
+		t.Helper()
+		r := sluiceRun(t, dir, args...)
+		if r.code != exitFailed || r.stdout != "" || !strings.Contains(r.stderr, "do not belong together") {
+			t.Errorf("%v: exit code %d\n%s%s", args, r.code, r.stdout, r.stderr)
+		}
+	}
+	refused("dead", "replay", "--all", "--redis", other.URL())
+	refused("sending", "purge", "--class", "marketing", "--redis", other.URL())
+	// As in a shell that has only the database: an empty embedded Redis is started.
+	refused("dead", "replay", "--all", "--config", os.DevNull, "--database", "sqlite:"+s.database(), "--data", t.TempDir())
+	if out := mustRun(t, dir, "dead", "list").stdout; strings.Count(out, "\n") != 1 {
+		t.Errorf("the dead letter is gone: %q", out)
+	}
+	if n, err := flow.Ask(t.Context(), redis, "count keys", redis.B().Dbsize().Build(), rueidis.RedisResult.AsInt64); n != 0 || err != nil {
+		t.Errorf("%d keys in the other Redis, %v", n, err)
+	}
+	if out := mustRun(t, dir, "dead", "replay", "--all").stdout; out != "1 replayed, 0 failed\n" {
+		t.Errorf("replay: %s", out)
 	}
 }
 

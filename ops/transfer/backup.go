@@ -97,28 +97,14 @@ func (b *Backup) Run(ctx context.Context, path string) (*Manifest, error) {
 
 // begin looks whether there is one deployment to back up.
 func (b *Backup) begin(ctx context.Context) (*Manifest, error) {
-	half, err := b.Database.Restoring(ctx)
+	d, err := flow.SameDeployment(ctx, b.Redis, b.Database)
 	if err != nil {
-		return nil, err
-	}
-	if half {
-		return nil, errors.New("back up: the database is half restored: run `sluice restore` to its end first")
-	}
-	d, err := flow.DeploymentOf(ctx, b.Database)
-	if err != nil {
-		return nil, err
-	}
-	id, err := b.Redis.Deployment(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if d.ID == 0 || d.ID != id {
-		return nil, fmt.Errorf("back up: redis %s and the database do not belong together, or no program has run on them yet; are --redis and --database right?", b.Redis)
+		return nil, fmt.Errorf("back up: %w", err)
 	}
 	if err := route.KeepStops(ctx, b.Redis, b.Database); err != nil {
 		return nil, fmt.Errorf("back up: %w", err)
 	}
-	return &Manifest{Program: b.Program, Deployment: strconv.FormatUint(id, 16), Partitions: d.Partitions, Missing: b.Missing, Began: b.Clock.Now().UTC()}, nil
+	return &Manifest{Program: b.Program, Deployment: strconv.FormatUint(d.ID, 16), Partitions: d.Partitions, Missing: b.Missing, Began: b.Clock.Now().UTC()}, nil
 }
 
 func (b *Backup) write(ctx context.Context, w *archiveWriter, m *Manifest) error {
