@@ -46,7 +46,8 @@ events are written to FILE.rejected with numbers and reasons, and the exit code 
     sluice import undo old.csv.gz --yes    remove it, also from the series
 
 FILE.imported notes what was written, so that the rows of an import are known from all
-others. What else came of the events stays: suppressions, ways of journeys.
+others; an undo renames it to FILE.imported.undone. What else came of the events stays:
+suppressions, ways of journeys.
 
     sluice import users people.csv.gz --columns "id=external_id"
 
@@ -120,6 +121,9 @@ func runImport(ctx context.Context, c *call) error {
 		return err
 	}
 	in := &importing{call: c, name: rest[0], users: users, options: c.importOptions(what)}
+	if in.deployment, err = deploymentText(ctx, running); err != nil {
+		return err
+	}
 	if err := in.open(ctx); err != nil {
 		return err
 	}
@@ -153,6 +157,7 @@ type importing struct {
 	read       atomic.Int64
 	lines      *transfer.LineReader
 	source     string
+	deployment string // which it goes into
 	rejected   *os.File
 	refused    int64 // lines
 	record     *importRecord
@@ -302,7 +307,7 @@ func (in *importing) wroteOne(b store.ImportedBatch) {
 		if in.name == "-" {
 			name = filepath.Join(in.call.main.Dir, strings.ReplaceAll(in.source, ":", "-")+recordSuffix)
 		}
-		in.record, err = openRecord(name, ingest.EventSource(in.source))
+		in.record, err = openRecord(name, recordSource{ingest.EventSource(in.source), in.deployment})
 	}
 	if err == nil {
 		err = in.record.add(b)

@@ -8,21 +8,26 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"sluice"
 	"sluice/engine"
+	"sluice/flow"
 	"sluice/ingest"
 	"sluice/ops/imports"
 	"sluice/store"
 )
 
-// recordSuffix is of the file that says what an import of events has written.
-const recordSuffix = ".imported"
+// recordSuffix is of the file that says what an import of events has written, and
+// undoneSuffix comes behind it when that was undone.
+const (
+	recordSuffix = ".imported"
+	undoneSuffix = ".undone"
+)
 
 // importRecord notes the batches that imports of a file have written to the
 // logs: by their places the rows are found that these imports, and no others,
@@ -37,16 +42,23 @@ type batchPlace struct {
 	position  sluice.Position
 }
 
+// recordSource is a content with its options, and where it was imported.
+type recordSource struct {
+	name       string
+	deployment string // in hexadecimal; empty: a version before has noted it
+}
+
 // recordLine is a line of the record.
 type recordLine struct {
-	Source string `json:"source,omitempty"`
-	Began  string `json:"began,omitempty"`
-	At     string `json:"at,omitempty"` // the batch's position
+	Source     string `json:"source,omitempty"`
+	Deployment string `json:"deployment,omitempty"` // of the source
+	Began      string `json:"began,omitempty"`
+	At         string `json:"at,omitempty"` // the batch's position
 	*store.ImportedBatch
 }
 
 // openRecord goes on with the record of a file, or begins it.
-func openRecord(name, source string) (*importRecord, error) {
+func openRecord(name string, source recordSource) (*importRecord, error) {
 	if err := dropCutLine(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -62,7 +74,7 @@ func openRecord(name, source string) (*importRecord, error) {
 		return nil, err
 	}
 	if !sources[source] {
-		err = r.write(recordLine{Source: source, Began: time.Now().UTC().Format(time.RFC3339)})
+		err = r.write(recordLine{Source: source.name, Deployment: source.deployment, Began: time.Now().UTC().Format(time.RFC3339)})
 	}
 	return r, err
 }
@@ -101,19 +113,19 @@ func (r *importRecord) add(b store.ImportedBatch) error {
 
 // readRecord reads a record: the sources of the imports, and their batches. A
 // last line that was cut off by a crash is left out.
-func readRecord(name string) (sources map[string]bool, batches []store.ImportedBatch, err error) {
+func readRecord(name string) (sources map[recordSource]bool, batches []store.ImportedBatch, err error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer file.Close()
-	sources = make(map[string]bool)
+	sources = make(map[recordSource]bool)
 	lines := bufio.NewScanner(file)
 	for number := 1; lines.Scan(); number++ {
 		var line recordLine
 		err := json.Unmarshal(lines.Bytes(), &line)
 		if err == nil && line.Source != "" {
-			sources[line.Source] = true
+			sources[recordSource{line.Source, line.Deployment}] = true
 			continue
 		}
 		if err == nil && line.ImportedBatch == nil {
@@ -133,7 +145,8 @@ func readRecord(name string) (sources map[string]bool, batches []store.ImportedB
 	return sources, batches, lines.Err()
 }
 
-// importUndo takes the events of a file's imports away again.
+// importUndo takes the events of a file's imports away again. The record is never removed:
+// it alone says which rows are of the imports, here or in another deployment.
 func (c *call) importUndo(ctx context.Context, name string) error {
 	if !strings.HasSuffix(name, recordSuffix) {
 		name += recordSuffix
@@ -149,53 +162,107 @@ func (c *call) importUndo(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if err := c.warnOfDeployment(ctx, running, name, sources); err != nil {
+		return err
+	}
 	left, err := imports.Unstored(ctx, running.Store, running.Config.Partitions, batches)
 	if err == nil && left > 0 {
 		err = fmt.Errorf("%s events of it are still to be stored; undo it when they are", grouped(left))
 	}
+	rows := 0
 	if err == nil {
-		err = c.undoBatches(ctx, running, batches)
+		rows, err = c.undoBatches(ctx, running, batches)
 	}
-	if err == nil && c.given.has("yes") {
+	yes := c.given.has("yes")
+	if err == nil && yes {
 		// An import that was broken off begins anew.
-		err = ingest.Forget(ctx, engine.LogsOf(running.Redis, running.Config), slices.Collect(maps.Keys(sources))...)
+		var names []string
+		for s := range sources {
+			names = append(names, s.name)
+		}
+		err = ingest.Forget(ctx, engine.LogsOf(running.Redis, running.Config), names...)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("import undo %s: %w", name, err)
-	}
-	if !c.given.has("yes") {
+	case !yes:
+		c.print("%s events were put in by it; --yes removes them, also from the series", grouped(int64(rows)))
+		return nil
+	case rows == 0:
+		c.print("0 events removed: none of it is there. The record %s stays", name)
 		return nil
 	}
-	if err := os.Remove(name); err != nil {
+	c.print("%s events removed, also from the series", grouped(int64(rows)))
+	c.print("what stays: suppressions, openings and clicks of mails, ways of journeys, counts of profiles that came of them; dead letters; what backups have")
+	aside, err := setAside(name)
+	if err != nil {
 		return fmt.Errorf("import undo: all is undone, and the record stays: %w", err)
+	}
+	c.print("the record is %s now", aside)
+	return nil
+}
+
+// warnOfDeployment says that a record is of imports into other deployments than this. It is
+// not refused: a restore gives a deployment another id, and its rows are still there.
+func (c *call) warnOfDeployment(ctx context.Context, running *engine.Running, name string, sources map[recordSource]bool) error {
+	here, err := deploymentText(ctx, running)
+	if err != nil {
+		return err
+	}
+	var others []string
+	for s := range sources {
+		if s.deployment == here {
+			return nil
+		}
+		if s.deployment != "" && !slices.Contains(others, s.deployment) {
+			others = append(others, s.deployment)
+		}
+	}
+	if len(others) > 0 {
+		slices.Sort(others)
+		fmt.Fprintf(c.main.Stderr, "sluice: %s is of imports into deployment %s, and this is deployment %s; are --redis and --database right? Only a restore gives a deployment another id\n",
+			name, safeText(strings.Join(others, ", ")), here)
 	}
 	return nil
 }
 
-// undoBatches counts, or with --yes removes. A repeat goes on.
-func (c *call) undoBatches(ctx context.Context, running *engine.Running, batches []store.ImportedBatch) error {
+// deploymentText is the deployment that a command works on, as a record and a backup have it.
+func deploymentText(ctx context.Context, running *engine.Running) (string, error) {
+	d, err := flow.DeploymentOf(ctx, running.Store)
+	return strconv.FormatUint(d.ID, 16), err
+}
+
+// setAside gives the record of what was undone a name that no record has yet.
+func setAside(name string) (aside string, err error) {
+	aside = name + undoneSuffix
+	for n := 2; err == nil; n++ {
+		if _, err = os.Lstat(aside); err == nil {
+			aside = name + undoneSuffix + "-" + strconv.Itoa(n)
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.Rename(name, aside)
+	}
+	return aside, err
+}
+
+// undoBatches counts events, or with --yes removes them. A repeat goes on.
+func (c *call) undoBatches(ctx context.Context, running *engine.Running, batches []store.ImportedBatch) (rows int, err error) {
 	kept, now := engine.Retention(running.Config), c.clockOf(ctx, running.Redis).Now()
 	hours, days := imports.SeriesFrom(&kept, now)
-	progress, rows := c.progress(), 0
+	progress := c.progress()
 	for i := range batches {
 		var n int
-		var err error
 		if c.given.has("yes") {
 			n, err = running.Store.RemoveImported(ctx, batches[i], hours, days)
 		} else {
 			n, err = running.Store.CountImported(ctx, batches[i])
 		}
 		if rows += n; err != nil {
-			return fmt.Errorf("after %s events: %w; do it again: it goes on", grouped(int64(rows)), err)
+			return rows, fmt.Errorf("after %s events: %w; do it again: it goes on", grouped(int64(rows)), err)
 		}
 		progress.at(partOf(int64(i), int64(len(batches))), grouped(int64(rows))+" events")
 	}
 	progress.end()
-	if !c.given.has("yes") {
-		c.print("%s events were put in by it; --yes removes them, also from the series", grouped(int64(rows)))
-		return nil
-	}
-	c.print("%s events removed, also from the series", grouped(int64(rows)))
-	c.print("what stays: suppressions, openings and clicks of mails, ways of journeys, counts of profiles that came of them; dead letters; what backups have")
-	return nil
+	return rows, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +103,9 @@ func TestImportEvents(t *testing.T) {
 	if r := sluiceRun(t, dir, "import", "undo", file); r.code != exitFailed || !strings.Contains(r.stderr, "there is no record") {
 		t.Errorf("undone twice: %+v", r)
 	}
+	if _, err := os.Stat(file + ".imported.undone"); err != nil {
+		t.Errorf("the record of what was undone: %v", err)
+	}
 	run(exitOK, "all are stored: 6,000 are new, 0 were there already", file)
 	out := mustRun(t, dir, "export", "events", "--app-id", "shop").stdout
 	if !strings.Contains(out, `"kind":"mail","name":"opened","time":"`) || !strings.Contains(out, `"app_id":"shop","user_id":"u99","properties":{"n":99}}`) {
@@ -113,6 +117,55 @@ func TestImportEvents(t *testing.T) {
 	if r := sluiceRun(t, dir, "import", "events", file); r.code != exitFailed || !strings.Contains(r.stderr, "start") {
 		t.Errorf("without a program: %+v", r)
 	}
+}
+
+// An undo beside another deployment says so, removes nothing and leaves the record as it
+// is: the undo where the import went still finds its rows. What an undo has used is kept.
+func TestUndoElsewhereKeepsTheRecord(t *testing.T) {
+	t.Parallel()
+	production, staging := t.TempDir(), t.TempDir()
+	file := filepath.Join(production, "old.ndjson")
+	write(t, file, importLines(0, 2000))
+	imported := func(dir, at string) {
+		t.Helper()
+		mustRun(t, dir, "import", "events", "--columns", "action=event,when=time", at)
+		await(t, "it is stored", func() bool { return sluiceRun(t, dir, "import", "undo", at).code == exitOK })
+	}
+	for _, dir := range []string{production, staging} { // the other's logs are further on
+		writePlain(t, dir)
+		serveConfigured(t, dir)
+		at := filepath.Join(dir, "old.ndjson")
+		write(t, at, importLines(0, 2000))
+		imported(dir, at)
+	}
+	record, err := os.ReadFile(file + recordSuffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	undo := func(dir, stdout, stderr string, args ...string) {
+		t.Helper()
+		r := mustRun(t, dir, append([]string{"import", "undo", file}, args...)...)
+		if !strings.Contains(r.stdout, stdout) || !strings.Contains(r.stderr, stderr) || stderr == "" && strings.Contains(r.stderr, "deployment") {
+			t.Errorf("undo in %s:\n%s%swant %s and %q", dir, r.stdout, r.stderr, stdout, stderr)
+		}
+	}
+	undo(staging, "0 events were put in by it", "is of imports into deployment ")
+	undo(staging, "0 events removed: none of it is there. The record "+file+recordSuffix+" stays", "are --redis and --database right?", "--yes")
+	if now, err := os.ReadFile(file + recordSuffix); err != nil || string(now) != string(record) {
+		t.Fatalf("the record is\n%s%v\nit was\n%s", now, err, record)
+	}
+	for _, aside := range []string{file + recordSuffix + undoneSuffix, file + recordSuffix + undoneSuffix + "-2"} {
+		undo(production, "2,000 events were put in by it", "")
+		undo(production, "the record is "+aside+" now\n", "", "--yes")
+		undone, err := os.ReadFile(aside)
+		if err != nil || !strings.Contains(string(undone), `"deployment":"`) {
+			t.Errorf("the record of what was undone: %s %v", undone, err)
+		}
+		imported(production, file) // with a record of its own
+	}
+	// A record of before this version says nothing of its deployment.
+	write(t, file+recordSuffix, strings.Join(regexp.MustCompile(`"deployment":"[0-9a-f]+",`).Split(string(record), -1), ""))
+	undo(staging, "0 events were put in by it", "")
 }
 
 // What is exported goes in elsewhere as it was: import(export(x)) is x.
@@ -197,7 +250,7 @@ func TestRecordGoesOnBehindACutLine(t *testing.T) {
 	}
 	goOn := func(batches ...store.ImportedBatch) {
 		t.Helper()
-		r, err := openRecord(name, "events:import:a")
+		r, err := openRecord(name, recordSource{"events:import:a", "d1"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +281,7 @@ func TestRecordGoesOnBehindACutLine(t *testing.T) {
 	cut(1) // only the end of the line is missing
 	goOn(batch(3), batch(4))
 	sources, batches, err := readRecord(name)
-	if want := []store.ImportedBatch{batch(1), batch(2), batch(3), batch(4)}; err != nil || !slices.Equal(batches, want) || !sources["events:import:a"] || len(sources) != 1 {
+	if want := []store.ImportedBatch{batch(1), batch(2), batch(3), batch(4)}; err != nil || !slices.Equal(batches, want) || !sources[recordSource{"events:import:a", "d1"}] || len(sources) != 1 {
 		t.Errorf("read %v of %v, %v; want %v", batches, sources, err, want)
 	}
 }
