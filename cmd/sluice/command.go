@@ -107,6 +107,7 @@ type call struct {
 	kill    context.Context // ends at the second signal
 	bar     *progress       // nil: none was asked for
 	setup   string          // the link that makes the first account; empty: there is one
+	unsaid  error           // why print could not write, the first time
 }
 
 // usageError is a mistake in the command line.
@@ -213,6 +214,9 @@ func (c *call) run(ctx context.Context) (err error) {
 		for _, end := range slices.Backward(c.closers) {
 			err = errors.Join(err, end())
 		}
+		if c.unsaid != nil {
+			err = errors.Join(err, fmt.Errorf("write output: %w", c.unsaid))
+		}
 	}()
 	return c.cmd.run(ctx, c)
 }
@@ -229,10 +233,14 @@ func (c *call) load(change func(*config.Sources)) (*config.Config, error) {
 	return config.Load(src)
 }
 
-// print writes a line of output.
+// print writes a line of output. A command whose output cannot be written, as on a full
+// disk, goes on, and fails at its end: what it prints may be a list that another reads,
+// or a secret that is shown once.
 func (c *call) print(format string, args ...any) {
 	if c.bar != nil {
 		c.bar.end()
 	}
-	fmt.Fprintf(c.main.Stdout, format+"\n", args...)
+	if _, err := fmt.Fprintf(c.main.Stdout, format+"\n", args...); err != nil && c.unsaid == nil {
+		c.unsaid = err
+	}
 }

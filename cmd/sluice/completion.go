@@ -23,7 +23,9 @@ func runCompletion(_ context.Context, c *call) error {
 	if len(rest) > 0 {
 		return usagef("completion %s: takes no arguments, but %q is one", shell, rest[0])
 	}
-	map[string]func(io.Writer, []command){"bash": completeBash, "zsh": completeZsh, "fish": completeFish}[shell](c.main.Stdout, commands())
+	var text strings.Builder
+	map[string]func(io.Writer, []command){"bash": completeBash, "zsh": completeZsh, "fish": completeFish}[shell](&text, commands())
+	c.print("%s", strings.TrimSuffix(text.String(), "\n"))
 	return nil
 }
 
@@ -116,7 +118,7 @@ Prints the manual page of all commands, as roff: sluice man > /usr/local/share/m
 `
 
 func runMan(_ context.Context, c *call) error {
-	w := c.main.Stdout
+	w := &strings.Builder{}
 	fmt.Fprintf(w, ".TH SLUICE 1 \"\" \"sluice %s\"\n.SH NAME\nsluice \\- takes in users, events and mail, and sends the mail\n.SH SYNOPSIS\n.B sluice\nCOMMAND [FLAGS]\n.SH COMMANDS\n", roff(version))
 	for _, cmd := range commands() {
 		fmt.Fprintf(w, ".SS \"%s\"\n%s.\n.PP\n.nf\n%s\n.fi\n", roff(strings.TrimSpace(cmd.name+" "+cmd.args)), roff(cmd.line), roff(strings.TrimSpace(cmd.long)))
@@ -132,7 +134,8 @@ func runMan(_ context.Context, c *call) error {
 	for _, f := range flagsOf(serve)[len(serve.flags):] {
 		fmt.Fprintf(w, ".TP\n.B %s\n%s\n", roff(strings.TrimSpace("--"+f.name+" "+f.value)), roff(f.help))
 	}
-	fmt.Fprint(w, ".SH EXIT STATUS\n0 done, 1 failed, 2 the command line is wrong.\n")
+	fmt.Fprint(w, ".SH EXIT STATUS\n0 done, 1 failed, 2 the command line is wrong.")
+	c.print("%s", w)
 	return nil
 }
 

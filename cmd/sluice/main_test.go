@@ -205,6 +205,31 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// A command whose output cannot be written fails: a list is not whole, and a key that was
+// made is known to nobody. It is in the list, by which it can be revoked.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("this system has no /dev/full:", err)
+	}
+	defer full.Close()
+	dir := t.TempDir()
+	configure(t, dir, "")
+	mustRun(t, dir, "migrate")
+	mustRun(t, dir, "suppression", "add", "ann@example.com", "bob@example.com")
+	for _, args := range []string{"suppression list --json", "key create --name shop", "config show", "version", "completion bash", "man"} {
+		var stderr buffer
+		m := Main{Args: strings.Fields(args), Dir: dir, Stdout: full, Stderr: &stderr}
+		code, text := m.Run(t.Context()), stderr.String()
+		if code != exitFailed || strings.Count(text, "sluice: write output: write /dev/full: ") != 1 {
+			t.Errorf("sluice %s: exit code %d\n%s", args, code, text)
+		}
+	}
+	if out := mustRun(t, dir, "key", "list").stdout; !strings.HasSuffix(out, "  in force  shop\n") {
+		t.Errorf("the key is not listed: %q", out)
+	}
+}
+
 // The printed sample is a configuration that loads, and `config show` says
 // where each value comes from without showing secrets.
 func TestConfigCommand(t *testing.T) {
