@@ -89,6 +89,34 @@ func TestNamedFileMustExist(t *testing.T) {
 	}
 }
 
+// The variables that Kubernetes sets for Services whose names begin with sluice are passed
+// over, and no setting is called as one of them. What is none of them is refused.
+func TestVariablesOfServices(t *testing.T) {
+	var environ []string
+	for _, service := range []string{"SLUICE", "SLUICE_REDIS"} {
+		for _, variable := range []string{
+			"SERVICE_HOST=10.0.0.7", "SERVICE_PORT=8019", "SERVICE_PORT_HTTP=8019", "SERVICE_PORT_SMTP_IN=2525", "PORT=tcp://10.0.0.7:8019",
+			"PORT_8019_TCP=tcp://10.0.0.7:8019", "PORT_8019_TCP_PROTO=tcp", "PORT_8019_TCP_PORT=8019", "PORT_8019_TCP_ADDR=10.0.0.7",
+			"PORT_53_UDP=udp://10.0.0.7:53", "PORT_53_UDP_ADDR=10.0.0.7", "PORT_9_SCTP=sctp://10.0.0.7:9",
+		} {
+			environ = append(environ, service+"_"+variable)
+		}
+	}
+	if c := mustLoad(t, "", environ, nil); !reflect.DeepEqual(c, mustLoad(t, "", nil, nil)) {
+		t.Errorf("they have changed the configuration: %+v", c)
+	}
+	for _, s := range Settings() {
+		if serviceVariable.MatchString(s.Env) || strings.HasSuffix(s.Env, "_PORT") {
+			t.Errorf("a setting is called as a variable of a Service: %s", s.Env)
+		}
+	}
+	for _, variable := range []string{"SLUICE_PORT=8019", "SLUICE_PORT_8019=1", "SLUICE_SERVICE=x", "SLUICE_SERVICE_HOSTS=x"} {
+		if _, err := load(t, "", []string{variable}, nil); err == nil || !strings.Contains(err.Error(), "unknown variable") {
+			t.Errorf("%s: %v", variable, err)
+		}
+	}
+}
+
 // The file that --config names goes before that of SLUICE_CONFIG, and this
 // before ./sluice.yaml, also where that is not read.
 func TestWhichFile(t *testing.T) {

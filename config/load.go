@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"sluice/lib/nearest"
@@ -93,8 +94,16 @@ func readFile(src Sources) (string, []byte, error) {
 	return name, body, nil
 }
 
-// applyEnviron takes every variable that begins with SLUICE_. The prefix is
-// ours alone, so one that is not known is a mistake.
+// Kubernetes sets these variables in every container of a namespace, for each Service of
+// it: of one that is called sluice, or sluice-redis, they begin with SLUICE_. A port alone
+// has an address there; SLUICE_PORT=8019 is a mistake.
+var (
+	serviceVariable = regexp.MustCompile(`_SERVICE_(HOST|PORT(_.*)?)$|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)
+	servicePort     = regexp.MustCompile(`_PORT=(tcp|udp|sctp)://`)
+)
+
+// applyEnviron takes every variable that begins with SLUICE_. The prefix is ours, but for
+// the variables of Services, so one that is not known is a mistake.
 func (c *Config) applyEnviron(environ []string) error {
 	byEnv := map[string]Setting{}
 	known := []string{FileEnv}
@@ -109,7 +118,7 @@ func (c *Config) applyEnviron(environ []string) error {
 			continue
 		}
 		s, ok := byEnv[name]
-		if !ok && c.hookVariable(name, value) {
+		if !ok && (c.hookVariable(name, value) || serviceVariable.MatchString(name) || servicePort.MatchString(pair)) {
 			continue
 		}
 		if !ok {
