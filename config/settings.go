@@ -108,7 +108,10 @@ func (c *Config) setText(path, text, origin string) error {
 		}
 		v.SetBool(yes)
 	case reflect.Slice:
-		words := strings.Split(text, ",")
+		var words []string // of an empty text: none
+		if text != "" {
+			words = strings.Split(text, ",")
+		}
 		for i := range words {
 			words[i] = strings.TrimSpace(words[i])
 		}

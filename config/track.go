@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"sluice/track/link"
@@ -41,6 +42,9 @@ func (c *Config) SubscriptionPages() string {
 func (f *findings) track() {
 	f.landing()
 	f.most("track.except_apps", "entries", len(f.c.Track.ExceptApps), MaxExceptApps)
+	if slices.Contains(f.c.Track.ExceptApps, "") {
+		f.add("track.except_apps", errors.New("has an empty entry, which would leave out all mail without an app; name apps by their app_id, or leave the setting empty"))
+	}
 	base := f.c.Track.URL
 	if base == "" {
 		return
