@@ -129,7 +129,7 @@ func (s *suppressing) add(ctx context.Context, args []string) error {
 	}
 	n, err := s.service().Add(ctx, changes)
 	if err == nil {
-		s.print("%d added, %d repeats; within a second no process sends mail to them any more", n, len(changes)-n)
+		s.print("%d added, %d repeats; in force in every process within a second", n, len(changes)-n)
 	}
 	return err
 }
