@@ -314,8 +314,7 @@ func (c *call) journeyShow(ctx context.Context, d *desk.Desk, id string) error {
 	return err
 }
 
-// indented is a document as JSON in lines. It has no control characters: JSON escapes
-// them.
+// indented is a document as JSON in lines that are safe for a terminal.
 func indented(document string) ([]string, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -324,7 +323,11 @@ func indented(document string) ([]string, error) {
 	if err := e.Encode(json.RawMessage(document)); err != nil {
 		return nil, fmt.Errorf("show a journey: %w", err)
 	}
-	return strings.Split(strings.TrimSpace(b.String()), "\n"), nil
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	for i := range lines {
+		lines[i] = safeLine(lines[i])
+	}
+	return lines, nil
 }
 
 func (c *call) journeyStatus(ctx context.Context, d *desk.Desk, id string) error {

@@ -41,15 +41,6 @@ func (c *call) journeySimulate(ctx context.Context, name string) error {
 	return err
 }
 
-// safeLines is safeText of each line.
-func safeLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = safeText(lines[i])
-	}
-	return strings.Join(lines, "\n")
-}
-
 // simulated is what is to be simulated.
 func (c *call) simulated(ctx context.Context, name string) (*simulate.Input, error) {
 	checked, err := c.simulatedPlan(ctx, name)

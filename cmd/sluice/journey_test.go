@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +86,31 @@ func TestJourneyCommand(t *testing.T) {
 	}
 	if got := mustRun(t, s.dir, "journey", "list", "--archived", "--json").stdout; !strings.Contains(got, `"id":"hello"`) || !strings.Contains(got, `"status":"archived","version":1`) {
 		t.Error(got)
+	}
+}
+
+// What people wrote into a profile or a document reaches no terminal as it is, and the
+// document that is shown is still the same one.
+func TestJourneyShowsNothingUnprintable(t *testing.T) {
+	t.Parallel()
+	const odd = "\u007f\u009b2J\u202e" // delete, CSI, and text from right to left
+	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	s.sent(t, 201, "/users/track/sync", `{"attributes":[{"external_id":"u-7","city":"Wien`+odd+`"}]}`)
+	file := filepath.Join(s.dir, "odd.json")
+	write(t, file, `{"id":"odd","entry":{"when":{"event":"signup"},"who":{"attribute":"city","is":"equals","value":"Graz`+odd+`"}},"steps":[{"id":"long","delay":{"for":"10d"}}]}`)
+	mustRun(t, s.dir, "journey", "apply", "--publish", file)
+	printed := func(want string, args ...string) string {
+		t.Helper()
+		got := mustRun(t, s.dir, append([]string{"journey"}, args...)...).stdout
+		if !strings.Contains(got, want) || strings.ContainsFunc(got, func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }) {
+			t.Errorf("journey %v: %q, want %s in it", args, got, want)
+		}
+		return got
+	}
+	printed(`: "Wien\x7f\u009b2J\u202e"`, "why", "odd", "--user", "u-7")
+	write(t, file, printed(`"Graz\u007f\u009b2J\u202e"`, "show", "odd"))
+	if got := printed("", "diff", file); got != "journey odd: nothing would change\n" {
+		t.Errorf("what was shown is another document: %q", got)
 	}
 }
 

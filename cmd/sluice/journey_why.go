@@ -53,7 +53,7 @@ func (c *call) journeyWhy(ctx context.Context, d *desk.Desk, id string) error {
 		}
 	}
 	for _, r := range w.Rules {
-		c.print("%s, now:\n%s", r.Place, r.Finding)
+		c.print("%s, now:\n%s", safeText(r.Place), safeLines(r.Finding.String()))
 	}
 	for _, m := range w.Mail {
 		at := m.Step

@@ -40,15 +40,29 @@ func safeText(s string) string {
 	return b.String()
 }
 
-// safeJSON encodes a value as one line of JSON that is safe for a terminal:
-// encoding/json escapes the control characters of ASCII only.
+// safeLines is safeText of each line.
+func safeLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = safeText(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// safeJSON encodes a value as one line of JSON that is safe for a terminal.
 func safeJSON(v any) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return "", fmt.Errorf("encode as JSON: %w", err)
 	}
+	return safeLine(string(text)), nil
+}
+
+// safeLine escapes in a line of JSON what is not printable, so that it says the same:
+// encoding/json escapes only the characters below the space.
+func safeLine(text string) string {
 	var b strings.Builder
-	for _, r := range string(text) {
+	for _, r := range text {
 		switch {
 		case strconv.IsPrint(r):
 			b.WriteRune(r)
@@ -58,7 +72,7 @@ func safeJSON(v any) (string, error) {
 			fmt.Fprintf(&b, `\u%04x`, r)
 		}
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 // grouped returns a number with its thousands apart: 1,234,567.
