@@ -251,17 +251,17 @@ func (e *Engine) Stop(ctx context.Context) error {
 	closing.Intake = nil
 	e.services.Store(&closing)
 	e.log.Info("sluice stops: nothing more is taken in, what is in hand is finished", "at most", time.Duration(e.config.ShutdownSeconds)*time.Second)
-	var err error
+	var listeners []func(context.Context) error
 	if landing != nil {
-		err = landing.Stop(ctx)
+		listeners = append(listeners, landing.Stop)
 	}
 	if smtp != nil {
-		err = errors.Join(err, smtp.Stop(ctx))
+		listeners = append(listeners, smtp.Stop)
 	}
 	if back != nil {
-		err = errors.Join(err, back.smtp.Stop(ctx))
+		listeners = append(listeners, back.smtp.Stop)
 	}
-	err = errors.Join(err, c.stop(ctx))
+	err := errors.Join(stopListeners(ctx, listeners), c.stop(ctx))
 	e.services.Store(api.NotRunning)
 	e.mu.Lock()
 	e.state, e.core = stateStopped, nil
@@ -273,6 +273,19 @@ func (e *Engine) Stop(ctx context.Context) error {
 		e.log.Info("sluice has stopped")
 	}
 	return err
+}
+
+// stopListeners stops them side by side, each within stopShare.
+func stopListeners(ctx context.Context, all []func(context.Context) error) error {
+	ctx, cancel := stopShare(ctx)
+	defer cancel()
+	errs := make([]error, len(all))
+	var stopping sync.WaitGroup
+	for i, stop := range all {
+		stopping.Go(func() { errs[i] = stop(ctx) })
+	}
+	stopping.Wait()
+	return errors.Join(errs...)
 }
 
 // Address returns where the HTTP server listens.

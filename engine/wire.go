@@ -493,10 +493,12 @@ func (e *core) stop(ctx context.Context) error {
 			e.giveBack(run.Role)
 			close(moved)
 		}()
+		moving, cancel := stopShare(ctx) // a database that hangs holds it up
 		select {
 		case <-moved:
-		case <-ctx.Done():
+		case <-moving.Done():
 		}
+		cancel()
 		e.stopFetch()
 		done := make(chan struct{})
 		go func() { <-moved; e.running.Wait(); close(done) }()
@@ -514,6 +516,20 @@ func (e *core) stop(ctx context.Context) error {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), CloseTimeout)
 	defer cancel()
 	return e.close(closing)
+}
+
+// stopShareMost bounds what one step of a stop takes of the time for all of them.
+const stopShareMost = 5 * time.Second
+
+// stopShare bounds a step of a stop that others may hold up: a quarter of the time that is
+// left, stopShareMost at most. What comes behind it, such as the results of mail on the
+// wire, has the rest.
+func stopShare(ctx context.Context) (context.Context, context.CancelFunc) {
+	share := stopShareMost
+	if end, ok := ctx.Deadline(); ok {
+		share = min(share, time.Until(end)/4)
+	}
+	return context.WithTimeout(ctx, share)
 }
 
 // CloseTimeout bounds what remains after the followers have ended.
