@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"sluice/config"
@@ -128,11 +130,11 @@ func (e *core) replay(ctx context.Context, id int64) error {
 }
 
 // OpenReplayer connects what a replay needs: the logs, and the lists of the
-// configuration on their servers. A Redis of another deployment is refused: what goes to
-// its logs leaves the database, and nobody stores it there. The returned function ends
-// the connections.
+// configuration on their servers, as far as these answer. A Redis of another deployment
+// is refused: what goes to its logs leaves the database, and nobody stores it there. The
+// returned function ends the connections.
 func OpenReplayer(ctx context.Context, cfg *config.Config, store store.Store) (*ingest.Replayer, func() error, error) {
-	main, lists, stop, err := OpenRedis(ctx, cfg)
+	main, lists, missing, stop, err := openAnswering(ctx, cfg, true)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,65 +142,45 @@ func OpenReplayer(ctx context.Context, cfg *config.Config, store store.Store) (*
 		return nil, nil, errors.Join(fmt.Errorf("replay dead letters: %w", err), stop())
 	}
 	ingest.RaiseBy(main, store, slog.Default())
-	replayer := &ingest.Replayer{Store: store, Lists: map[string]*flow.List{}, Logs: LogsOf(main, cfg)}
+	replayer := &ingest.Replayer{Store: store, Lists: map[string]*flow.List{}, Missing: missing, Logs: LogsOf(main, cfg)}
 	for _, l := range lists {
 		replayer.Lists[l.Source()] = l
 	}
 	return replayer, stop, nil
 }
 
-// OpenRedis is DialOrStart and OpenLists. The returned function undoes both.
+// OpenRedis is DialOrStart, and connects the lists and hashes of the configuration, on the
+// main server and others. The returned function undoes both.
 func OpenRedis(ctx context.Context, cfg *config.Config) (main *flow.Redis, lists []*flow.List, closeAll func() error, err error) {
-	main, stop, err := DialOrStart(ctx, cfg)
+	main, lists, missing, closeAll, err := openAnswering(ctx, cfg, true)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	lists, closeLists, err := OpenLists(ctx, cfg, main)
-	if err != nil {
-		return nil, nil, nil, errors.Join(err, stop())
+	var errs []error
+	for _, source := range slices.Sorted(maps.Keys(missing)) {
+		kind, name, _ := strings.Cut(source, ":")
+		errs = append(errs, fmt.Errorf("%s %s: %w", kind, name, missing[source]))
 	}
-	return main, lists, func() error { closeLists(); return stop() }, nil
-}
-
-// OpenLists connects the lists and hashes of the configuration, on the main
-// server and others. The returned function ends the connections to the others.
-func OpenLists(ctx context.Context, cfg *config.Config, main *flow.Redis) (lists []*flow.List, closeAll func(), err error) {
-	e := &core{config: cfg, redis: main, others: make(map[config.URL]*flow.Redis)}
-	defer func() {
-		if err != nil {
-			e.closeOthers()
-		}
-	}()
-	for _, l := range cfg.Lists {
-		r, err := e.dial(ctx, cfg.ListRedis(l))
-		if err != nil {
-			return nil, nil, fmt.Errorf("list %s: %w", l.Name, err)
-		}
-		list, err := flow.NewList(r, l.Name, flow.Side(l.Take))
-		if err != nil {
-			return nil, nil, err
-		}
-		lists = append(lists, list)
+	if len(errs) > 0 {
+		return nil, nil, nil, errors.Join(append(errs, closeAll())...)
 	}
-	for _, h := range cfg.Hashes {
-		for _, url := range h.Redis {
-			r, err := e.dial(ctx, url)
-			if err != nil {
-				return nil, nil, fmt.Errorf("hashes of set %s: %w", h.Dirty, err)
-			}
-			hashes, err := flow.NewHashes(ctx, r, h.Dirty)
-			if err != nil {
-				return nil, nil, err
-			}
-			lists = append(lists, hashes)
-		}
-	}
-	return lists, e.closeOthers, nil
+	return main, lists, closeAll, nil
 }
 
 // OpenForBackup is OpenRedis without what a backup goes on without: hashes, of which none
 // has a copy, and lists whose server does not answer. missing says why, by their names.
 func OpenForBackup(ctx context.Context, cfg *config.Config) (main *flow.Redis, lists []*flow.List, missing map[string]error, closeAll func() error, err error) {
+	main, lists, silent, closeAll, err := openAnswering(ctx, cfg, false)
+	missing = make(map[string]error)
+	for source, why := range silent {
+		missing[strings.TrimPrefix(source, "list:")] = why
+	}
+	return main, lists, missing, closeAll, err
+}
+
+// openAnswering is DialOrStart, and connects lists, and hashes if they are wanted. missing
+// says why it could not, by the source of a list, and by that of hashes without their id.
+func openAnswering(ctx context.Context, cfg *config.Config, hashes bool) (main *flow.Redis, lists []*flow.List, missing map[string]error, closeAll func() error, err error) {
 	main, stop, err := DialOrStart(ctx, cfg)
 	if err != nil {
 		return nil, nil, nil, nil, err
@@ -207,14 +189,16 @@ func OpenForBackup(ctx context.Context, cfg *config.Config) (main *flow.Redis, l
 	closeAll = func() error { e.closeOthers(); return stop() }
 	missing = make(map[string]error)
 	silent := make(map[config.URL]error) // asked once: it may take seconds
-	for _, l := range cfg.Lists {
-		url := cfg.ListRedis(l)
-		var r *flow.Redis
+	dial := func(url config.URL) (r *flow.Redis, err error) {
 		if silent[url] == nil {
 			r, silent[url] = e.dial(ctx, url)
 		}
-		if silent[url] != nil {
-			missing[l.Name] = silent[url]
+		return r, silent[url]
+	}
+	for _, l := range cfg.Lists {
+		r, err := dial(cfg.ListRedis(l))
+		if err != nil {
+			missing["list:"+l.Name] = err
 			continue
 		}
 		list, err := flow.NewList(r, l.Name, flow.Side(l.Take))
@@ -222,6 +206,23 @@ func OpenForBackup(ctx context.Context, cfg *config.Config) (main *flow.Redis, l
 			return nil, nil, nil, nil, errors.Join(err, closeAll())
 		}
 		lists = append(lists, list)
+	}
+	for _, h := range cfg.Hashes {
+		for _, url := range h.Redis {
+			if !hashes {
+				continue
+			}
+			r, err := dial(url)
+			var named *flow.List
+			if err == nil {
+				named, err = flow.NewHashes(ctx, r, h.Dirty)
+			}
+			if err != nil {
+				missing["hashes:"+h.Dirty] = err
+				continue
+			}
+			lists = append(lists, named)
+		}
 	}
 	return main, lists, missing, closeAll, nil
 }

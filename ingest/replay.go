@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"sluice"
 	"sluice/flow"
@@ -18,6 +19,10 @@ type Replayer struct {
 	Store store.Store
 	Lists map[string]*flow.List // by source
 	Logs  []*flow.Log
+
+	// Missing says why lists are not in Lists although they are configured, by the source
+	// of a list, and by that of hashes without "@" and their id: they can be replayed later.
+	Missing map[string]error
 }
 
 // Replay replays one dead letter. An *sluice.Error says that there is none, or that it
@@ -31,6 +36,9 @@ func (r *Replayer) Replay(ctx context.Context, id int64) error {
 	switch d.Form {
 	case sluice.FormElement:
 		list, ok := r.Lists[d.Source]
+		if why := r.missing(d.Source); !ok && why != nil {
+			return fmt.Errorf("replay dead letter %d: %w", id, why)
+		}
 		if !ok {
 			return sluice.Refuse(sluice.CodeConflict, "replay dead letter %d: its source %s is not among the lists and hashes of the configuration", id, d.Source)
 		}
@@ -52,4 +60,11 @@ func (r *Replayer) Replay(ctx context.Context, id int64) error {
 		return fmt.Errorf("drop replayed dead letter %d: %w; replaying it again within a day is harmless", id, err)
 	}
 	return nil
+}
+
+func (r *Replayer) missing(source string) error {
+	if set := source[:max(0, strings.LastIndexByte(source, '@'))]; strings.HasPrefix(set, "hashes:") {
+		source = set
+	}
+	return r.Missing[source]
 }
