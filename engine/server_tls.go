@@ -106,11 +106,12 @@ func redisTransport(address config.URL) reach {
 	for _, host := range append(strings.Split(u.Host, ","), u.Query()["addr"]...) {
 		t.hosts = append(t.hosts, (&url.URL{Host: host}).Hostname())
 	}
-	t.tls = strings.HasPrefix(u.Scheme, "rediss")
+	if t.tls, t.verified, err = flow.TransportOf(address.Reveal()); err != nil { // then the program does not start
+		return t
+	}
 	if strings.HasSuffix(u.Scheme, "-sentinel") {
 		t.tlsForm = "rediss-sentinel:// in its URL"
 	}
-	t.verified = t.tls && u.Query().Get("skip_verify") != "true"
 	return t
 }
 

@@ -82,6 +82,16 @@ func clientOption(rawURL string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
+// TransportOf reports whether a URL asks for TLS, and whether the server's certificate is
+// then checked. The client library reads the URL: it has several forms of skip_verify.
+func TransportOf(rawURL string) (tls, verified bool, err error) {
+	option, err := clientOption(rawURL)
+	if err != nil || option.TLSConfig == nil {
+		return false, false, err
+	}
+	return true, !option.TLSConfig.InsecureSkipVerify, nil
+}
+
 // ParseURL is url.Parse of a URL that may have several hosts, separated by commas:
 // Host has them all as they stand.
 func ParseURL(raw string) (*url.URL, error) {

@@ -168,11 +168,11 @@ func TransportOf(url string) (Transport, error) {
 			t.Hosts = append(t.Hosts, hostOf(address))
 		}
 	}
-	// preferred goes on without TLS if the server, or a proxy between, has
-	// none.
-	if cfg.TLSConfig != "" && cfg.TLSConfig != "false" && cfg.TLSConfig != "preferred" {
+	// With tls=preferred, or allowFallbackToPlaintext, the driver goes on without TLS if the
+	// server, or a proxy between, has none.
+	if cfg.TLS != nil && !cfg.AllowFallbackToPlaintext {
 		t.TLS, t.Verified = true, cfg.TLSConfig != "skip-verify"
-		t.Password = t.Password || cfg.TLS != nil && len(cfg.TLS.Certificates) > 0
+		t.Password = t.Password || len(cfg.TLS.Certificates) > 0
 	}
 	return t, nil
 }
