@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice"
 	"sluice/api"
 	"sluice/config"
 	"sluice/flow"
@@ -66,6 +67,20 @@ func (e *core) ready() error {
 	return errors.Join(errs...)
 }
 
+// askEach puts n questions side by side, each with a LookTimeout of its own: a server that
+// hangs takes no time from the others.
+func askEach(n int, question func(ctx context.Context, i int)) {
+	var asking sync.WaitGroup
+	for i := range n {
+		asking.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), LookTimeout)
+			defer cancel()
+			question(ctx, i)
+		})
+	}
+	asking.Wait()
+}
+
 // snapshot returns the engine's counters and where its followers stand.
 func (e *core) snapshot() api.Stats {
 	status := e.leases.Status()
@@ -112,17 +127,25 @@ func (e *core) snapshot() api.Stats {
 		s.Failing[name] = err != nil
 	}
 	lags := e.stats.Lags()
-	s.Followers = append(s.Followers, e.logLags(ctx, lags)...)
-	lists, _ := e.leases.Held(ingest.ListRole)
+	s.Followers = append(s.Followers, e.logLags(lags)...)
+	e.snapshotLists(&s, lags)
+	return s
+}
+
+// snapshotLists adds what is in the lists, and how far those that it drains are behind.
+func (e *core) snapshotLists(s *api.Stats, lags map[ingest.LagKey]ingest.Lag) {
+	s.Lists = make([]api.List, len(e.lists))
+	askEach(len(e.lists), func(ctx context.Context, i int) {
+		l := e.lists[i]
+		s.Lists[i] = api.List{Name: l.Name(), Waiting: orUnknown(l.Waiting(ctx)), Held: orUnknown(l.Remaining(ctx))}
+	})
+	leases, _ := e.leases.Held(ingest.ListRole)
 	for i, l := range e.lists {
-		list := api.List{Name: l.Name(), Waiting: orUnknown(l.Waiting(ctx)), Held: orUnknown(l.Remaining(ctx))}
-		s.Lists = append(s.Lists, list)
 		follower := ingest.LagKey{Follower: l.Source()}
-		if applied, ok := lags[follower]; ok && lists[i] != nil {
-			s.Followers = append(s.Followers, e.listLag(follower, applied, list.Held))
+		if applied, ok := lags[follower]; ok && leases[i] != nil {
+			s.Followers = append(s.Followers, e.listLag(follower, applied, s.Lists[i].Held))
 		}
 	}
-	return s
 }
 
 // snapshotTimes adds the histograms.
@@ -150,18 +173,18 @@ func orUnknown(n int64, err error) int64 {
 }
 
 // listLag says how far a list is behind now: while something of it is held, it
-// grows until the next commit.
+// grows until the next commit. held -1: Redis does not tell.
 func (e *core) listLag(key ingest.LagKey, applied ingest.Lag, held int64) api.Follower {
-	f := api.Follower{Name: key.Follower, Partition: key.Partition, LagSeconds: applied.Seconds, LagItems: held, LogBatches: -1}
-	if held != 0 { // -1: Redis does not tell
-		f.LagSeconds = max(f.LagSeconds, e.clock.Now().Sub(applied.Since).Seconds())
+	behind := 0.0
+	if held > 0 {
+		behind = e.clock.Now().Sub(applied.Since).Seconds()
 	}
-	return f
+	return api.Follower{Name: key.Follower, Partition: key.Partition, LagSeconds: e.lastLags.look(key, applied, behind, held >= 0), LagItems: held, LogBatches: -1}
 }
 
 // logLags says how far the logs that this process stores are behind now (storedAll). It
 // keeps growing while the follower of a log stands still.
-func (e *core) logLags(ctx context.Context, lags map[ingest.LagKey]ingest.Lag) (all []api.Follower) {
+func (e *core) logLags(lags map[ingest.LagKey]ingest.Lag) (all []api.Follower) {
 	held, _ := e.leases.Held(ingest.StoreRole)
 	var keys []ingest.LagKey
 	var logs []*flow.Log
@@ -171,16 +194,20 @@ func (e *core) logLags(ctx context.Context, lags map[ingest.LagKey]ingest.Lag) (
 		}
 	}
 	asked := e.clock.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), LookTimeout)
+	defer cancel()
 	for i, state := range flow.LogStates(ctx, logs) {
 		applied := lags[keys[i]]
-		f := api.Follower{Name: keys[i].Follower, Partition: keys[i].Partition, LagSeconds: applied.Seconds, LagItems: -1, LogBatches: int64(state.Entries)}
+		f := api.Follower{Name: keys[i].Follower, Partition: keys[i].Partition, LagItems: -1, LogBatches: int64(state.Entries)}
+		waits := 0.0
 		if state.Known {
 			behind := applied.Position.Before(state.Last)
-			f.LagSeconds = max(f.LagSeconds, e.storedAll.look(f.Partition, time.UnixMilli(int64(applied.Position.Major)), behind, asked).Seconds())
+			waits = e.storedAll.look(f.Partition, time.UnixMilli(int64(applied.Position.Major)), behind, asked).Seconds()
 			if !behind {
 				f.LagItems = 0
 			}
 		}
+		f.LagSeconds = e.lastLags.look(keys[i], applied, waits, state.Known)
 		all = append(all, f)
 	}
 	return all
@@ -209,4 +236,34 @@ func (s *storedAll) look(partition int, applied time.Time, behind bool, asked ti
 		applied = s.at[partition]
 	}
 	return max(0, asked.Sub(applied))
+}
+
+// lastLags are lags as they were known last. While a server does not tell, a lag is neither
+// over nor does it grow: it stays until something is applied.
+type lastLags struct {
+	mu sync.Mutex
+	at map[ingest.LagKey]lastLag
+}
+
+type lastLag struct {
+	applied sluice.Position
+	seconds float64
+}
+
+// look returns how many seconds a follower is behind. known: the server has told for how
+// long what is not applied has waited.
+func (l *lastLags) look(key ingest.LagKey, applied ingest.Lag, waited float64, known bool) float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if last := l.at[key]; !known && last.applied == applied.Position {
+		waited = last.seconds
+	}
+	waited = max(waited, applied.Seconds)
+	if known {
+		if l.at == nil {
+			l.at = make(map[ingest.LagKey]lastLag)
+		}
+		l.at[key] = lastLag{applied.Position, waited}
+	}
+	return waited
 }

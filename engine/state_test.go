@@ -3,6 +3,9 @@ package engine
 import (
 	"testing"
 	"time"
+
+	"sluice"
+	"sluice/ingest"
 )
 
 // The first event behind a quiet hour does not wait for an hour.
@@ -21,4 +24,24 @@ func TestAQuietLogIsNotBehind(t *testing.T) {
 	look(true, time.Hour+time.Minute, time.Minute) // and nobody stores it
 	applied = applied.Add(time.Hour + 50*time.Second)
 	look(true, 20*time.Second, 20*time.Second) // what was applied is newer than the look
+}
+
+// A lag that the server does not tell is not over, and does not grow, until something is
+// applied.
+func TestALagThatIsNotToldStays(t *testing.T) {
+	var l lastLags
+	key := ingest.LagKey{Follower: "list:a"}
+	applied := ingest.Lag{Position: sluice.Position{Major: 1}, Seconds: 2}
+	look := func(waited float64, known bool, want float64) {
+		t.Helper()
+		if got := l.look(key, applied, waited, known); got != want {
+			t.Errorf("it is %g s behind, want %g", got, want)
+		}
+	}
+	look(0, false, 2) // nothing was told yet
+	look(400, true, 400)
+	look(0, false, 400)
+	applied = ingest.Lag{Position: sluice.Position{Major: 2}, Seconds: 3}
+	look(0, false, 3)
+	look(0, true, 3)
 }

@@ -143,6 +143,7 @@ type core struct {
 	channels   []alert.Channel
 	ledgerLook ledgerLook
 	storedAll  storedAll
+	lastLags   lastLags
 	lists      []*flow.List // hashes come after the lists
 
 	listFollowers []func(fetch, work context.Context)
