@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"sluice/api"
@@ -59,5 +60,14 @@ func TestAHungListHidesNoOther(t *testing.T) {
 		}
 		hung, healthy := lists["hung"], lists["healthy"]
 		return hung.Waiting == -1 && hung.Held == -1 && healthy.Waiting == 0 && healthy.Held == 0
+	})
+}
+
+// TestAHungListSaysNothingOfTheDatabase: readiness names the server that does not answer.
+func TestAHungListSaysNothingOfTheDatabase(t *testing.T) {
+	e := openBesideHung(t)
+	await(t, "the Redis alone is named", func() bool {
+		err := e.Ready()
+		return err != nil && strings.Contains(err.Error(), "redis: ") && !strings.Contains(err.Error(), "database: ")
 	})
 }

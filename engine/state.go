@@ -25,20 +25,7 @@ const LookTimeout = time.Second
 
 // ready returns nil, or why the engine cannot do its work now.
 func (e *core) ready() error {
-	ctx, cancel := context.WithTimeout(context.Background(), LookTimeout)
-	defer cancel()
-	var errs []error
-	if err := e.redis.PingLogs(ctx, e.logs); err != nil {
-		errs = append(errs, fmt.Errorf("redis: %w", err))
-	}
-	for _, r := range e.others {
-		if err := r.PingLists(ctx, e.lists); err != nil {
-			errs = append(errs, fmt.Errorf("redis: %w", err))
-		}
-	}
-	if err := e.store.Ping(ctx); err != nil {
-		errs = append(errs, fmt.Errorf("database: %w", err))
-	}
+	errs := e.silent()
 	if e.config.HasRole(config.RoleSend) {
 		if err := e.suppressions.Stale(); err != nil {
 			errs = append(errs, err)
@@ -65,6 +52,26 @@ func (e *core) ready() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// silent returns which servers do not answer.
+func (e *core) silent() []error {
+	type server struct {
+		kind string
+		ping func(context.Context) error
+	}
+	all := []server{{"redis", func(ctx context.Context) error { return e.redis.PingLogs(ctx, e.logs) }}}
+	for _, r := range e.others {
+		all = append(all, server{"redis", func(ctx context.Context) error { return r.PingLists(ctx, e.lists) }})
+	}
+	all = append(all, server{"database", e.store.Ping})
+	errs := make([]error, len(all))
+	askEach(len(all), func(ctx context.Context, i int) {
+		if err := all[i].ping(ctx); err != nil {
+			errs[i] = fmt.Errorf("%s: %w", all[i].kind, err)
+		}
+	})
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
 // askEach puts n questions side by side, each with a LookTimeout of its own: a server that
