@@ -45,7 +45,7 @@ import (
 type follower struct {
 	role   string // "": in every process
 	name   string
-	leases string // the role of the leases that it works by; "": it needs none
+	leases string // the role of the leases to give back when it ends; "": it needs none, or gives its own back
 	run    func(fetch, work context.Context)
 }
 
@@ -61,8 +61,9 @@ func (e *core) followers() []follower {
 		{"", "suppressions", "", e.suppressions.Run},
 		{"", "feedback", pausing, e.sending.feedback.Run},
 	}
-	for _, f := range e.storeFollowers() {
-		all = append(all, follower{config.RoleStore, f.Name(), ingest.StoreRole, f.Run})
+	stores := e.storeFollowers()
+	for i, f := range stores {
+		all = append(all, follower{config.RoleStore, f.Name(), "", e.handsOver(ingest.StoreRole, i, len(stores), f.Run)})
 	}
 	if e.recorder != nil {
 		all = append(all, follower{"", "landing", "", e.recorder.Run}, follower{"", "choices", "", e.choices.Run})
@@ -76,14 +77,14 @@ func (e *core) followers() []follower {
 	if e.config.Alerts.On() {
 		all = append(all, follower{"", "alerts", alert.Role, e.watcher().Run})
 	}
-	if e.sending.sender != nil { // which gives its leases back itself
+	if e.sending.sender != nil {
 		all = append(all, follower{config.RoleSend, spool.Role, "", e.sending.sender.Run},
 			follower{config.RoleSend, "gate", "", func(fetch, _ context.Context) { e.gate.Run(fetch) }},
 			follower{config.RoleSend, "routes", "", func(fetch, _ context.Context) { e.sending.router.Run(fetch, e.log) }},
 			follower{config.RoleSend, config.SinkRoute, "", func(fetch, _ context.Context) { e.sending.box.Run(fetch) }})
 	}
 	for i, list := range e.lists {
-		all = append(all, follower{config.RoleIntake, list.Source(), ingest.ListRole, e.listFollowers[i]})
+		all = append(all, follower{config.RoleIntake, list.Source(), "", e.handsOver(ingest.ListRole, i, len(e.lists), e.listFollowers[i])})
 	}
 	for _, f := range e.sets {
 		all = append(all, follower{config.RoleIntake, mail.SetSource + f.Set.Name(), suppress.SetsRole, f.Run})
@@ -459,15 +460,24 @@ func (e *core) start() {
 		e.running.Go(func() {
 			f.run(fetch, work)
 			if sharing[f.leases].Add(-1) == 0 && f.leases != "" {
-				e.giveBack(f.leases)
+				e.giveBack(f.leases, flow.Share{Leases: e.leases})
 			}
 		})
 	}
 }
 
-// giveBack hands over the leases of a role, all of whose followers have ended.
-func (e *core) giveBack(role string) {
-	if err := e.leases.GiveBack(role); err != nil {
+// handsOver returns the run of a follower that works by a share of its own of a role's
+// leases. It gives them back at its end: a successor need not wait for the others.
+func (e *core) handsOver(role string, index, of int, run func(fetch, work context.Context)) func(fetch, work context.Context) {
+	return func(fetch, work context.Context) {
+		run(fetch, work)
+		e.giveBack(role, flow.Share{Leases: e.leases, Index: index, Of: of})
+	}
+}
+
+// giveBack hands over a share of the leases of a role, whose followers have ended.
+func (e *core) giveBack(role string, share flow.Share) {
+	if err := share.GiveBack(role); err != nil {
 		e.log.Warn("leases could not be given back; it is tried again with every beat", "role", role, "error", err)
 	}
 }
@@ -491,7 +501,7 @@ func (e *core) stop(ctx context.Context) error {
 		moved := make(chan struct{})
 		go func() {
 			e.journeying.Wait()
-			e.giveBack(run.Role)
+			e.giveBack(run.Role, flow.Share{Leases: e.leases})
 			close(moved)
 		}()
 		moving, cancel := stopShare(ctx) // a database that hangs holds it up

@@ -135,7 +135,10 @@ func (l *Leases) sharers() string {
 // GiveBack frees the leases of a role, so that a successor need not wait. Call it when the
 // role's follower has ended, after Announce. After an error the process tries again with
 // every beat, until Run ends.
-func (l *Leases) GiveBack(name string) error {
+func (l *Leases) GiveBack(name string) error { return l.giveBackOf(name, Share{}.has) }
+
+// giveBackOf is GiveBack of some places of the role.
+func (l *Leases) giveBackOf(name string, is func(place int) bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), l.Timeout)
 	defer cancel()
 	l.mu.Lock()
@@ -144,16 +147,17 @@ func (l *Leases) GiveBack(name string) error {
 	var errs []error
 	for _, r := range roles {
 		if r.name == name {
-			errs = append(errs, l.giveBackRole(ctx, r))
+			errs = append(errs, l.giveBackRole(ctx, r, is))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (l *Leases) giveBackRole(ctx context.Context, r *role) error {
+func (l *Leases) giveBackRole(ctx context.Context, r *role, is func(place int) bool) error {
 	l.mu.Lock()
 	held, owed := slices.Sorted(maps.Keys(r.held)), maps.Clone(r.owed)
 	l.mu.Unlock()
+	held = slices.DeleteFunc(held, func(i int) bool { return !is(i) })
 	return joinOnce([]error{each(held, func(i int) error { return l.giveBack(ctx, r, i) }), l.giveOwed(ctx, r, owed)})
 }
 
@@ -224,7 +228,7 @@ func (l *Leases) giveBackAll() error {
 	defer cancel()
 	var errs []error
 	for _, r := range l.roles {
-		errs = append(errs, l.giveBackRole(ctx, r))
+		errs = append(errs, l.giveBackRole(ctx, r, Share{}.has))
 	}
 	c := l.home.client
 	errs = append(errs, l.home.wrap("leave the members", c.Do(ctx, c.B().Hdel().Key(membersKey()).Field(l.id).Build()).Error()))

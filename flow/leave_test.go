@@ -78,6 +78,32 @@ func TestLeasesAreHandedOver(t *testing.T) {
 	}
 }
 
+// TestAShareIsGivenBackAlone: one of several followers of a role has ended, the others have
+// work in hand.
+func TestAShareIsGivenBackAlone(t *testing.T) {
+	l := NewLeases(dial(t), &numbers{}, quiet())
+	l.AddPartitions("store", l.home, Partitions(16))
+	aloneForLong(l)
+	if err := l.tendAll(t.Context()); err != nil || heldBy(l) != 16 {
+		t.Fatalf("%d are held: %v", heldBy(l), err)
+	}
+	if err := (Share{Leases: l, Index: 1, Of: 3}).GiveBack("store"); err != nil {
+		t.Fatal(err)
+	}
+	state, err := l.look(t.Context(), l.roles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range state[l.roles[0]] {
+		if free := s == nil || s.owner == ""; free != (i%3 == 1) {
+			t.Errorf("place %d is free: %v", i, free)
+		}
+	}
+	if n := heldBy(l); n != 11 {
+		t.Errorf("%d are held, want 11", n)
+	}
+}
+
 // TestLackingProcessLooksOften: for a while, and again when its share grows.
 func TestLackingProcessLooksOften(t *testing.T) {
 	l := NewLeases(dial(t), &numbers{}, quiet())
@@ -145,7 +171,7 @@ func TestOwedLeasesAreGivenBack(t *testing.T) {
 			l.mu.Unlock()
 			away, leave := context.WithCancel(t.Context())
 			leave()
-			if err := l.giveBackRole(away, l.roles[0]); err == nil || heldBy(l) != 0 {
+			if err := l.giveBackRole(away, l.roles[0], Share{}.has); err == nil || heldBy(l) != 0 {
 				t.Fatalf("%d are held while Redis is away, and no error", heldBy(l))
 			}
 			if err := again(l, t.Context()); err != nil {

@@ -19,11 +19,15 @@ type Share struct {
 // Held is Leases.Held of the share.
 func (s Share) Held(role string) (map[int]*Lease, <-chan struct{}) {
 	held, changed := s.Leases.Held(role)
-	if s.Of > 1 {
-		maps.DeleteFunc(held, func(partition int, _ *Lease) bool { return partition%s.Of != s.Index })
-	}
+	maps.DeleteFunc(held, func(place int, _ *Lease) bool { return !s.has(place) })
 	return held, changed
 }
+
+func (s Share) has(place int) bool { return s.Of < 2 || place%s.Of == s.Index }
+
+// GiveBack is Leases.GiveBack of the share: call it when the follower of it has ended,
+// whatever others of the role have in hand.
+func (s Share) GiveBack(role string) error { return s.Leases.giveBackOf(role, s.has) }
 
 // WaitForChange is Leases.WaitForChange of the share.
 func (s Share) WaitForChange(ctx context.Context, role string, held map[int]*Lease) {
