@@ -1,5 +1,13 @@
 package engine
 
+import "time"
+
+// Moved returns since when mail goes to the partition of the person.
+func (e *Engine) Moved() time.Time {
+	c, _ := e.current()
+	return c.moved
+}
+
 // SMTPAddress returns where mail is taken in by SMTP.
 func (e *Engine) SMTPAddress() string { return e.smtp.Address() }
 

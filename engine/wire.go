@@ -264,7 +264,7 @@ func (e *core) openIntake(ctx context.Context, partitions []flow.Partition) erro
 // whom they name. What an older version has begun goes on as it was (ingest.Router,
 // ingest.Import, spool.Intake).
 func (e *core) openMoved(ctx context.Context) error {
-	since, first, err := e.redis.Since(ctx, "partition_by_person", e.clock.Later())
+	since, first, err := flow.Since(ctx, e.redis, e.store, flow.PartitionByPerson, e.clock.Later())
 	if err != nil {
 		return err
 	}

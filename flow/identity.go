@@ -114,7 +114,7 @@ func PartitionsOf(cursors []doctor.Cursor) int {
 // then processes have been at work on it.
 func anyMoved(cursors []doctor.Cursor) bool {
 	return slices.ContainsFunc(cursors, func(c doctor.Cursor) bool {
-		return c.Follower != identityFollower && !c.Position.IsZero()
+		return c.Follower != identityFollower && c.Follower != PartitionByPerson && !c.Position.IsZero()
 	})
 }
 
@@ -187,21 +187,29 @@ func (r *Redis) replaceIdentity(ctx context.Context, store store.Store, from slu
 	return err
 }
 
-// moveIdentity writes the database's id. If another process has written the
-// same one, that is as good.
+// moveIdentity writes the database's id.
 func moveIdentity(ctx context.Context, db store.Store, from, to sluice.Position) error {
-	p, err := db.Prepare(&store.Effect{Moves: []store.Move{{Follower: identityFollower, From: from, To: to}}})
+	if err := moveNote(ctx, db, identityFollower, from, to); err != nil {
+		return fmt.Errorf("write the deployment of the database: %w", err)
+	}
+	return nil
+}
+
+// moveNote writes what the database says once for all processes, as the cursor of a follower.
+// If another process has written the same, that is as good.
+func moveNote(ctx context.Context, db store.Store, follower string, from, to sluice.Position) error {
+	p, err := db.Prepare(&store.Effect{Moves: []store.Move{{Follower: follower, From: from, To: to}}})
 	if err == nil {
 		_, err = db.Apply(ctx, p)
 	}
 	if err == nil {
 		return nil
 	}
-	now, readErr := db.Cursors(ctx, identityFollower, []int{0})
+	now, readErr := db.Cursors(ctx, follower, []int{0})
 	if readErr == nil && now[0] == to {
 		return nil
 	}
-	return fmt.Errorf("write the deployment of the database: %w", err)
+	return err
 }
 
 // identity reads and takes identities, see identity.lua.

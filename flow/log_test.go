@@ -312,7 +312,7 @@ func TestFullRedisRefusesInputAndGoesOnDraining(t *testing.T) {
 		t.Fatalf("append from outside: %v, want ErrFull", err)
 	}
 	for _, want := range []bool{true, false} { // a program that cannot start cannot empty it
-		if since, first, err := r.Since(t.Context(), "something", time.UnixMilli(5)); err != nil || first != want || since.UnixMilli() != 5 {
+		if since, first, err := r.since(t.Context(), "something", time.UnixMilli(5)); err != nil || first != want || since.UnixMilli() != 5 {
 			t.Fatalf("since %v, first %v: %v", since, first, err)
 		}
 	}
