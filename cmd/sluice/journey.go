@@ -252,7 +252,11 @@ func journeySet(change desk.Change) func(*call, context.Context, *desk.Desk, str
 func (c *call) journeyResume(ctx context.Context, d *desk.Desk, id string) error {
 	choice := desk.Overdue(c.given.text("overdue"))
 	if choice == desk.OverdueAsk {
-		if err := c.readsPlaces(ctx, d); err != nil {
+		_, err := c.running(ctx) // an empty Redis, or another one, would say that nobody is overdue
+		if err == nil {
+			err = c.readsPlaces(ctx, d)
+		}
+		if err != nil {
 			return fmt.Errorf("look how many people are overdue: %w; without a look: --overdue send, or skip", err)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/test/servers"
 )
 
 const helloJourney = `# people who sign up
@@ -129,6 +131,28 @@ func awaitStatus(t *testing.T, dir, want string) {
 	await(t, want, func() bool {
 		return strings.Contains(mustRun(t, dir, "journey", "status", "hello").stdout, want+"\n")
 	})
+}
+
+// In a Redis that no program works on nobody is overdue, whoever is: a resume without a choice
+// asks for the program first.
+func TestJourneyResumeWantsAProgram(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	redis, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: filepath.Join(dir, "redis"), Listen: "tcp"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = redis.Kill() })
+	configure(t, dir, fmt.Sprintf("redis: %s\ndatabase: sqlite:%s\npartitions: 2\n", redis.URL(), filepath.Join(dir, "sluice.db")))
+	mustRun(t, dir, "migrate")
+	file := filepath.Join(dir, "gone.yaml")
+	write(t, file, "id: gone\nentry: {when: {event: signup}}\nsteps: [{id: a, exit: {}}]\n")
+	mustRun(t, dir, "journey", "apply", "--publish", file)
+	mustRun(t, dir, "journey", "pause", "gone")
+	if got := sluiceRun(t, dir, "journey", "resume", "gone"); got.code != exitFailed || !strings.Contains(got.stderr, "do not belong together") || !strings.Contains(got.stderr, "--overdue send, or skip") {
+		t.Errorf("%+v", got)
+	}
+	mustRun(t, dir, "journey", "resume", "gone", "--overdue", "send")
 }
 
 // A draft is changed by what a file says, and only after somebody could see how.

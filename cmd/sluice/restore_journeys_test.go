@@ -113,6 +113,9 @@ func TestRestoreWithPeopleInside(t *testing.T) {
 			}
 			p.stop()
 			mustRun(t, p.dir, append(append([]string{"restore"}, only...), "--replace", file)...)
+			if got := sluiceRun(t, p.dir, "journey", "resume", "on"); got.code != exitFailed || !strings.Contains(got.stderr, "--overdue send, or skip") {
+				t.Errorf("resume while nothing runs: %+v", got)
+			}
 
 			p.start()
 			if got := sluiceRun(t, p.dir, "doctor").stdout; !strings.Contains(strings.Join(strings.Fields(got), " "), "2 journeys stand until somebody decides, since a backup was restored") {

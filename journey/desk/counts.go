@@ -97,7 +97,7 @@ func (d *Desk) countInSteps(ctx context.Context, j *store.Journey, c *Counts) er
 	}
 	all := make(journey.InSteps)
 	for partition, fields := range notes {
-		if flow.NoteIn(fields, journey.InStepsKept) == "" {
+		if !isKnown(fields) {
 			return nil
 		}
 		some, err := journey.ReadInSteps(flow.NoteIn(fields, journey.InStepsNote(j.Number)))

@@ -41,6 +41,7 @@ func TestResumeAsksAboutARun(t *testing.T) {
 			b.Partitions = len(x.runs)
 			b.Notes = func(_ context.Context, partition int) (map[string]string, error) {
 				fields := make(map[string]string)
+				flow.SetNote(fields, journey.InStepsKept, "1")
 				if x.runs[partition].Last != 0 {
 					flow.SetNote(fields, journey.RunsNote(j.Number), x.runs[partition].Text())
 				}

@@ -6,7 +6,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sluice"
 	"sluice/flow"
+	"sluice/journey"
 )
 
 // partitionsAtOnce are asked side by side. One after the other, a deployment of 64 would take
@@ -51,4 +53,36 @@ func (d *Desk) notes(ctx context.Context, names ...string) ([]map[string]string,
 		return nil
 	})
 	return all, err
+}
+
+// knownNotes is notes, and refuses while a partition does not know where people are: its Redis
+// was emptied, for a restore or by mishap, and no process has written it anew. It has no
+// records then, which is how it also looks when nobody has ever entered. Without Notes: nil.
+func (d *Desk) knownNotes(ctx context.Context, names ...string) ([]map[string]string, error) {
+	if d.Notes == nil {
+		return nil, nil
+	}
+	all, err := d.notes(ctx, append(names, journey.InStepsKept)...)
+	if err != nil {
+		return nil, err
+	}
+	for partition, fields := range all {
+		if !isKnown(fields) {
+			return nil, sluice.Refuse(sluice.CodeUnavailable, "where people are is not known yet in partition %d: wait until a program with the role journey has opened it; a resume with overdue send or skip need not know it", partition)
+		}
+	}
+	return all, nil
+}
+
+// isKnown reports whether the records of a partition are whole, by its notes: this one is
+// written behind the last record.
+func isKnown(fields map[string]string) bool { return flow.NoteIn(fields, journey.InStepsKept) != "" }
+
+// isKnownIn is isKnown of one partition. Without Notes it is true.
+func (d *Desk) isKnownIn(ctx context.Context, partition int) (bool, error) {
+	if d.Notes == nil || partition < 0 || partition >= d.Partitions {
+		return true, nil
+	}
+	fields, err := d.Notes(ctx, partition)
+	return err != nil || isKnown(fields), err
 }

@@ -51,7 +51,7 @@ type PeopleAsked struct {
 // People returns a page of the people of a journey, by partition and number, and where
 // the next one begins; empty: that was the last. What it says of each is of one moment,
 // and who moves between two pages may be in both or in none. A step or a state that there
-// is not is refused.
+// is not is refused, and so is StateOverdue while a partition does not know where people are.
 func (d *Desk) People(ctx context.Context, id string, a PeopleAsked) (people []Person, next string, err error) {
 	j, err := d.at(ctx, id, -1)
 	if err != nil {
@@ -69,6 +69,11 @@ func (d *Desk) People(ctx context.Context, id string, a PeopleAsked) (people []P
 	steps := stepNames{of: d.versions(&j)}
 	if err := a.check(ctx, &j, &steps); err != nil {
 		return nil, "", err
+	}
+	if a.State == StateOverdue && a.After == "" {
+		if _, err := d.knownNotes(ctx); err != nil {
+			return nil, "", err
+		}
 	}
 	people = []Person{}
 	now := d.Clock.Now().Unix()

@@ -115,7 +115,7 @@ const (
 )
 
 // Resume has a paused journey go on. Without a choice it is refused while people are
-// overdue, and the error says how many.
+// overdue, and the error says how many. While that is not known it has CodeUnavailable.
 func (d *Desk) Resume(ctx context.Context, id string, o Overdue) (store.Journey, error) {
 	if o != OverdueAsk && o != OverdueSend && o != OverdueSkip {
 		return store.Journey{}, sluice.Refuse(sluice.CodeInvalid, "overdue is %.32q, want send or skip", string(o))
@@ -133,22 +133,33 @@ func (d *Desk) Resume(ctx context.Context, id string, o Overdue) (store.Journey,
 	case OverdueSkip:
 		j.SkipUntilMillis = d.Clock.Now().UnixMilli()
 	case OverdueAsk:
-		people, err := d.overdue(ctx, &j)
-		if err != nil {
+		if err := d.askOverdue(ctx, &j); err != nil {
 			return j, err
-		}
-		run, err := d.overdueRun(ctx, &j)
-		if err != nil {
-			return j, err
-		}
-		if !run.IsZero() {
-			return j, sluice.Refuse(sluice.CodeConflict, "people were to enter journey %s at %s, and %d are overdue in it: resume it with overdue send, and those enter now, and all get what is not later than latest; or with skip, and nobody enters by that time, and people go on without the messages that were due", id, run.UTC().Format(time.RFC3339), people)
-		}
-		if people > 0 {
-			return j, sluice.Refuse(sluice.CodeConflict, "people are overdue in journey %s, %d of them: resume it with overdue send, and they get their messages now; or with skip, and they go on without those that were due", id, people)
 		}
 	}
 	return d.put(ctx, j, Resume)
+}
+
+// askOverdue refuses to resume a journey while people are overdue, or a time of its entry is.
+func (d *Desk) askOverdue(ctx context.Context, j *store.Journey) error {
+	notes, err := d.knownNotes(ctx, journey.RunsNote(j.Number))
+	if err != nil {
+		return err
+	}
+	people, err := d.overdue(ctx, j)
+	if err != nil {
+		return err
+	}
+	run, err := d.overdueRun(ctx, j, notes)
+	switch {
+	case err != nil:
+		return err
+	case !run.IsZero():
+		return sluice.Refuse(sluice.CodeConflict, "people were to enter journey %s at %s, and %d are overdue in it: resume it with overdue send, and those enter now, and all get what is not later than latest; or with skip, and nobody enters by that time, and people go on without the messages that were due", j.ID, run.UTC().Format(time.RFC3339), people)
+	case people > 0:
+		return sluice.Refuse(sluice.CodeConflict, "people are overdue in journey %s, %d of them: resume it with overdue send, and they get their messages now; or with skip, and they go on without those that were due", j.ID, people)
+	}
+	return nil
 }
 
 // isOverdue reports whether somebody's time has come who is in a step. Who has gone the way to
@@ -158,9 +169,9 @@ func isOverdue(r *journey.Record, now int64) bool {
 }
 
 // overdueRun is the time at which people were to enter, if some partition has not had them
-// all look at it: the first one; zero: there is none.
-func (d *Desk) overdueRun(ctx context.Context, j *store.Journey) (first time.Time, err error) {
-	if d.Notes == nil || j.Version == 0 {
+// all look at it: the first one; zero: there is none. notes are those of RunsNote.
+func (d *Desk) overdueRun(ctx context.Context, j *store.Journey, notes []map[string]string) (first time.Time, err error) {
+	if notes == nil || j.Version == 0 {
 		return first, nil
 	}
 	v, err := d.Database.Journeys.JourneyVersion(ctx, j.Number, j.Version)
@@ -177,10 +188,6 @@ func (d *Desk) overdueRun(ctx context.Context, j *store.Journey) (first time.Tim
 	at := slices.IndexFunc(p.Entry.When, func(on plan.On) bool { return on.Kind == plan.OnSchedule })
 	if at < 0 {
 		return first, nil
-	}
-	notes, err := d.notes(ctx, journey.RunsNote(j.Number))
-	if err != nil {
-		return first, err
 	}
 	now := d.Clock.Now()
 	for partition, fields := range notes {

@@ -139,6 +139,14 @@ func (w *why) read(ctx context.Context) error {
 
 // neverEntered says what would have to happen, and whether the rule holds now.
 func (w *why) neverEntered(ctx context.Context) error {
+	known, err := w.isKnownIn(ctx, w.person.ID.Partition)
+	if err != nil {
+		return err
+	}
+	if !known {
+		w.say("where people of partition %d are is not known yet: ask again when a program with the role journey has opened it", w.person.ID.Partition)
+		return nil
+	}
 	w.say("this person never entered journey %s", w.journey.ID)
 	if w.journey.Status != journey.StatusLive {
 		w.say("it is %s: nobody enters it", w.journey.Status)
