@@ -17,6 +17,12 @@ type Runs struct {
 // RunsFinished is what After is when a run is over.
 const RunsFinished = -1
 
+// UnderWay reports whether the last run was begun and is not over. One of before a second, up to
+// which what was due is left out, is over: see the resume of a journey.
+func (r Runs) UnderWay(skipUntil int64) bool {
+	return r.Last > 0 && r.After != RunsFinished && r.Last >= skipUntil
+}
+
 // RunsNote names the note of a journey. Before the first run there is none.
 func RunsNote(journey int64) string { return "scan:" + strconv.FormatInt(journey, 10) }
 

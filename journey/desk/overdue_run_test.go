@@ -65,3 +65,44 @@ func TestResumeAsksAboutARun(t *testing.T) {
 		})
 	}
 }
+
+// A run that was begun before the pause goes on behind it, by whatever version was published
+// meanwhile: who resumes the journey is asked about it.
+func TestResumeAsksAboutARunOfBeforeAPublish(t *testing.T) {
+	const text = "id: daily\nentry: {when: WHEN}\nsteps: [{id: mail, message: {template: hello}}]\n"
+	daily := strings.Replace(text, "WHEN", `{at: "2026-03-03 09:00", every: day}`, 1)
+	for name, then := range map[string]string{"the same times": daily, "no times": strings.Replace(text, "WHEN", "{event: signup}", 1)} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			j := b.create(daily)
+			_, err := b.Publish(t.Context(), "daily", -1)
+			b.ok(err)
+			run := journey.Runs{Last: time.Date(2026, 3, 3, 9, 0, 0, 0, time.UTC).Unix(), After: 7}
+			b.Partitions = 1
+			b.at(1)
+			b.Notes = func(context.Context, int) (map[string]string, error) {
+				fields := make(map[string]string)
+				flow.SetNote(fields, journey.InStepsKept, "1")
+				flow.SetNote(fields, journey.RunsNote(j.Number), run.Text())
+				return fields, nil
+			}
+			b.clock.Move(time.Unix(run.Last, 0).Add(time.Minute).Sub(b.clock.Now()))
+			_, err = b.SetStatus(t.Context(), "daily", Pause)
+			b.ok(err)
+			b.clock.Move(10 * time.Minute)
+			_, err = b.Update(t.Context(), "daily", b.get("daily").Revision, Written{Text: then, YAML: true})
+			b.ok(err)
+			_, err = b.Publish(t.Context(), "daily", -1)
+			b.ok(err)
+			b.clock.Move(time.Hour)
+			_, err = b.Resume(t.Context(), "daily", OverdueAsk)
+			b.refused(err, sluice.CodeConflict, "were to enter journey daily at 2026-03-03T09:00:00Z")
+			_, err = b.Resume(t.Context(), "daily", OverdueSkip)
+			b.ok(err)
+			_, err = b.SetStatus(t.Context(), "daily", Pause)
+			b.ok(err)
+			_, err = b.Resume(t.Context(), "daily", OverdueAsk) // it was decided about
+			b.ok(err)
+		})
+	}
+}

@@ -170,41 +170,56 @@ func isOverdue(r *journey.Record, now int64) bool {
 
 // overdueRun is the time at which people were to enter, if some partition has not had them
 // all look at it: the first one; zero: there is none. notes are those of RunsNote.
+//
+// A run that was begun goes on behind the pause whatever was published meanwhile, also if
+// nobody enters at times any more. Others are made by the newest version alone.
 func (d *Desk) overdueRun(ctx context.Context, j *store.Journey, notes []map[string]string) (first time.Time, err error) {
 	if notes == nil || j.Version == 0 {
 		return first, nil
 	}
-	v, err := d.Database.Journeys.JourneyVersion(ctx, j.Number, j.Version)
+	at, published, err := d.schedule(ctx, j)
 	if err != nil {
 		return first, err
 	}
-	_, p, err := plan.LoadVersion(v.Document, d.Database.Env(ctx))
-	if _, ok := errors.AsType[plan.Problems](err); ok {
-		return first, nil // nobody enters by it
-	}
-	if err != nil {
-		return first, err
-	}
-	at := slices.IndexFunc(p.Entry.When, func(on plan.On) bool { return on.Kind == plan.OnSchedule })
-	if at < 0 {
-		return first, nil
-	}
-	now := d.Clock.Now()
+	now, skipUntil := d.Clock.Now(), j.SkipUntilMillis/1000
 	for partition, fields := range notes {
 		runs, _, err := journey.ReadRuns(flow.NoteIn(fields, journey.RunsNote(j.Number)))
 		if err != nil {
 			return first, fmt.Errorf("partition %d: %w", partition, err)
 		}
-		after := max(v.CreatedMillis, j.SkipUntilMillis) / 1000
-		due, ok := comesNext(p.Entry.When[at].At, after, runs.Last)
-		if runs.After > 0 && runs.Last > after { // it is under way
+		var due time.Time
+		ok := false
+		switch {
+		case runs.UnderWay(skipUntil):
 			due, ok = time.Unix(runs.Last, 0), true
+		case at != nil:
+			due, ok = comesNext(at, max(published, skipUntil), runs.Last)
 		}
 		if ok && !due.After(now) && (first.IsZero() || due.Before(first)) {
 			first = due
 		}
 	}
 	return first, nil
+}
+
+// schedule is when the newest version of a journey lets people in, and the second of its
+// publish; nil: never at times, or it cannot be read any more and lets nobody in.
+func (d *Desk) schedule(ctx context.Context, j *store.Journey) (at *plan.Schedule, published int64, err error) {
+	v, err := d.Database.Journeys.JourneyVersion(ctx, j.Number, j.Version)
+	if err != nil {
+		return nil, 0, err
+	}
+	_, p, err := plan.LoadVersion(v.Document, d.Database.Env(ctx))
+	if _, ok := errors.AsType[plan.Problems](err); ok {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if i := slices.IndexFunc(p.Entry.When, func(on plan.On) bool { return on.Kind == plan.OnSchedule }); i >= 0 {
+		at = p.Entry.When[i].At
+	}
+	return at, v.CreatedMillis / 1000, nil
 }
 
 // comesNext is the first time behind two seconds at which somebody may have to enter; the
