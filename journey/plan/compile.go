@@ -118,6 +118,9 @@ func (c *compiler) wrongOfNew(place, format string, args ...any) {
 // lacks reports what is missing at a place, unless something there is wrong already:
 // perhaps it is only misspelt.
 func (c *compiler) lacks(place, format string, args ...any) {
+	if c.full() || c.isBad(place) {
+		return
+	}
 	within := outer(place)
 	for bad := range c.bad {
 		if strings.HasPrefix(bad, place) || bad != within && strings.HasPrefix(bad, within+".") && c.isUnknown(bad) {

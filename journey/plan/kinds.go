@@ -71,6 +71,9 @@ func (c *compiler) oneKind(place string, v any) string {
 // lacksKind reports that nothing says what something is, unless a member of it is
 // wrong already: perhaps it is that one.
 func (c *compiler) lacksKind(place, all string) {
+	if c.full() || c.isBad(place) {
+		return
+	}
 	for bad := range c.bad {
 		if strings.HasPrefix(bad, place+".") {
 			return

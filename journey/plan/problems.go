@@ -25,12 +25,17 @@ func (p Problem) String() string {
 	return text
 }
 
-// Problems are all that is wrong with a document, in the order of the document, and
-// MaxProblems at most.
+// Problems are what is wrong with a document, in the order of the document: all of it, or the
+// first MaxProblems. Of a document with more than maxFoundProblems, those of the first found.
 type Problems []Problem
 
 // MaxProblems bounds what is said of one document.
 const MaxProblems = 200
+
+// maxFoundProblems is how many problems are gathered, to say the first of them. What is lacking
+// at a place is looked for among all that was found, so without a bound a document of 256 KiB
+// kept a core for minutes.
+const maxFoundProblems = 5 * MaxProblems
 
 // Error writes a line for each.
 func (p Problems) Error() string {
@@ -45,7 +50,7 @@ func (p Problems) Error() string {
 type origin struct{ order, line int }
 
 // collector gathers problems. Once a place has one, it and what is below it get no
-// other: what follows from a mistake is none.
+// other: what follows from a mistake is none. When it is full it still notes which are bad.
 type collector struct {
 	origins map[string]origin
 	found   []Problem
@@ -68,8 +73,13 @@ func (c *collector) wrong(place, format string, args ...any) {
 		return
 	}
 	c.bad[place] = true
-	c.found = append(c.found, Problem{Place: place, Want: fmt.Sprintf(format, args...)})
+	if !c.full() {
+		c.found = append(c.found, Problem{Place: place, Want: fmt.Sprintf(format, args...)})
+	}
 }
+
+// full reports whether no more problems are gathered. The document is refused already.
+func (c *collector) full() bool { return len(c.found) >= maxFoundProblems }
 
 // isBad reports whether a place, or what it is in, has a problem.
 func (c *collector) isBad(place string) bool {

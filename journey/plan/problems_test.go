@@ -336,3 +336,28 @@ func TestNewChecksLeaveVersionsAlone(t *testing.T) {
 		}
 	}
 }
+
+// A document in which very much is wrong is refused for a part of it. What is lacking is
+// looked for among what was found, so to gather all of 256 KiB took minutes.
+func TestFewProblemsAreGathered(t *testing.T) {
+	const triggers = `{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}`
+	paths := strings.TrimSuffix(strings.Repeat(`{"when":[`+triggers+`]},`, MaxPaths), ",")
+	steps := make([]string, 3)
+	for i := range steps {
+		steps[i] = fmt.Sprintf(`{"id":"s%d","wait_for":{"within":"1d","paths":[%s],"otherwise":"exit"}}`, i, paths)
+	}
+	text := `{"id":"a","entry":{"when":{"event":"e"}},"steps":[` + strings.Join(steps, ",") + `]}`
+	doc, err := ParseJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := newCollector()
+	_, err = compile(doc, world{}, found)
+	all, ok := err.(Problems)
+	if !ok || len(all) != MaxProblems {
+		t.Errorf("%d problems, %v", len(all), ok)
+	}
+	if len(found.found) != maxFoundProblems {
+		t.Errorf("%d problems were gathered, want %d", len(found.found), maxFoundProblems)
+	}
+}
