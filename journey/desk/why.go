@@ -57,6 +57,7 @@ type why struct {
 	record  journey.Record
 	branch  []int
 	segment map[string]string // rules that the version keeps, by segment
+	unread  bool              // the person may have more sends than were looked through
 	Why
 }
 
@@ -234,7 +235,11 @@ func (w *why) leftOut(ctx context.Context, s *plan.PlanStep) error {
 		w.say("its mail %s is %s %s", m.Message, m.State, m.Reason)
 		return nil
 	}
-	w.say("the ledger has no mail of it: the mail was left out, or its row was not kept so long")
+	if w.unread {
+		w.say("among the newest %d mails of this person there is none of it: it was sent before them, or left out", sendsLookedAt)
+	} else {
+		w.say("the ledger has no mail of it: the mail was left out, or its row was not kept so long")
+	}
 	if w.journey.SkipUntilMillis >= int64(w.record.Entered)*1000 { // 0: it never was
 		w.say("the journey was resumed at %s without the messages that were due by then", instantText(w.journey.SkipUntilMillis))
 	}
@@ -432,7 +437,7 @@ func (w *why) sends(ctx context.Context, stepID string) error {
 	return nil
 }
 
-// sendsOf adds those of one user.
+// sendsOf adds those of one user, of the newest sendsLookedAt.
 func (w *why) sendsOf(ctx context.Context, of user.ID, stepID string) error {
 	var before mail.SendKey
 	for range sendsLookedAt / listedAtOnce {
@@ -448,9 +453,10 @@ func (w *why) sendsOf(ctx context.Context, of user.ID, stepID string) error {
 			}
 		}
 		if len(page) < listedAtOnce {
-			break
+			return nil
 		}
 	}
+	w.unread = true
 	return nil
 }
 

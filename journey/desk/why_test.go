@@ -135,3 +135,53 @@ func TestWhy(t *testing.T) {
 		}
 	}
 }
+
+// A mail that is older than those looked through is not said to be missing in the ledger.
+func TestWhyOfWhoGotVeryManyMails(t *testing.T) {
+	b := newBed(t)
+	b.create(asked)
+	_, err := b.Publish(t.Context(), "asked", -1)
+	b.ok(err)
+	id := user.ID{Number: 7}
+	record := journey.Record{State: journey.StateInside, Version: 1, Step: 2, Due: 1_772_533_800, Entered: 1_772_442_000}
+	b.Records = func(context.Context, user.ID, int64) (flow.Record, error) {
+		return flow.Record(record.Append(nil)), nil
+	}
+	b.Ways = func(context.Context, user.ID, int64) ([]int, error) { return []int{0}, nil }
+	b.Sends, b.History = b.store, b.store
+	row := user.Row{ID: id, Profile: `{"external_id":"u7","fields":{"email":"u7@example.com"}}`}
+	now := b.clock.Now().UnixMilli()
+	send := func(i int) mail.StoredSend {
+		at := now + int64(i)
+		return mail.StoredSend{Place: sluice.Place{Position: sluice.Position{Major: 1, Minor: uint64(i)}}, Send: mail.Send{
+			Message: sluice.NewMessageID(at), Recipients: 1, Priority: mail.PriorityNormal, Class: mail.ClassMarketing, Form: mail.ContentMIME,
+			From: "us@example.org", To: "u7@example.com", User: "u7", AcceptedMillis: at, DueMillis: at}}
+	}
+	sent := send(0)
+	sent.Journey, sent.Step = "asked", "thanks"
+	apply := func(e *store.Effect) {
+		t.Helper()
+		p, err := b.store.Prepare(e)
+		b.ok(err)
+		_, err = b.store.Apply(t.Context(), p)
+		b.ok(err)
+	}
+	says := func() string {
+		t.Helper()
+		w, err := b.Why(t.Context(), "asked", "thanks", row)
+		b.ok(err)
+		return strings.Join(w.Says, "\n")
+	}
+	apply(&store.Effect{Users: &user.Changes{Put: []user.Row{row}, AddKeys: []user.KeyRow{{Key: user.Key{Kind: user.KeyExternal, Name: "u7"}, ID: id}}}})
+	if text := says(); !strings.Contains(text, "the ledger has no mail of it") {
+		t.Errorf("without mail: %s", text)
+	}
+	e := &store.Effect{Sends: []mail.StoredSend{sent}}
+	for i := range sendsLookedAt {
+		e.Sends = append(e.Sends, send(i+1))
+	}
+	apply(e)
+	if text := says(); !strings.Contains(text, "among the newest 1000 mails of this person there is none of it") || strings.Contains(text, "the ledger has no mail") {
+		t.Errorf("behind many others: %s", text)
+	}
+}
