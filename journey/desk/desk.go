@@ -150,8 +150,8 @@ func (d *Desk) create(ctx context.Context, doc *plan.Document, draft string) (st
 
 // nameOf is what a journey is listed as.
 func nameOf(doc *plan.Document) (string, error) {
-	if n := len([]rune(doc.Name)); n > plan.MaxNameRunes {
-		return "", refused(plan.Problems{{Place: "name", Want: fmt.Sprintf("want a text of at most %d characters, got %d", plan.MaxNameRunes, n)}})
+	if want := plan.LabelWanted(doc.Name, plan.MaxNameRunes); want != "" {
+		return "", refused(plan.Problems{{Place: "name", Want: want}})
 	}
 	if doc.Name == "" {
 		return doc.ID, nil

@@ -196,9 +196,18 @@ func (c *compiler) id(place, id, of string) {
 
 // label checks a text for people.
 func (c *compiler) label(place, text string, most int) {
-	if utf8.RuneCountInString(text) > most || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }) {
-		c.wrong(place, "want a text of at most %d characters, no control characters", most)
+	if want := LabelWanted(text, most); want != "" {
+		c.wrong(place, "%s", want)
 	}
+}
+
+// LabelWanted says what is wanted where a text for people has more characters than most, or some
+// that databases or terminals do not take; empty: it is right.
+func LabelWanted(text string, most int) string {
+	if utf8.ValidString(text) && utf8.RuneCountInString(text) <= most && !strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }) {
+		return ""
+	}
+	return fmt.Sprintf("want a text of at most %d characters, no control characters", most)
 }
 
 func (c *compiler) tags(place string, tags []string) {
