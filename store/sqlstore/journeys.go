@@ -49,7 +49,7 @@ func (s *Store) addJourney(ctx context.Context, j *store.Journey) (number int64,
 			return err
 		}
 		if many >= store.MaxJourneys {
-			return invalid("there are %d journeys, archived ones included, and no more are possible; use one anew that is archived", many)
+			return invalid("there are %d journeys, archived ones included, and no more are possible, for none is ever removed; write what is wanted into the draft of one that is a draft, live or paused", many)
 		}
 		number++
 		return tx.exec(ctx, "journey_add", number, j.ID, j.Name, j.Status, j.Draft, s.d.millis(j.CreatedMillis), s.d.millis(j.UpdatedMillis))
