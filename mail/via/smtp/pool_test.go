@@ -108,6 +108,35 @@ func TestConnectionsEnd(t *testing.T) {
 	})
 }
 
+// How a server answers QUIT is of no concern to the mails that go by the next connection.
+func TestQuitThatFailsCostsNoMail(t *testing.T) {
+	for _, mode := range modes {
+		for name, act := range map[string]sink.Act{
+			"closed without a reply": {Cut: sink.Unsaid},
+			"421":                    {Reply: "421 4.3.2 shutting down"},
+			"no reply":               {Hang: true},
+		} {
+			t.Run(mode.name+"/"+name, func(t *testing.T) {
+				s := startSink(t, sink.Options{Without: mode.without, Fault: func(at sink.At) sink.Act {
+					if at.Step == sink.OnQuit && at.Connection < 2 {
+						return act
+					}
+					return sink.Act{}
+				}})
+				opt := Options{MaxMessages: 2}
+				if act.Hang {
+					opt.Timeouts.Closing = 50 * time.Millisecond
+				}
+				r := newRelay(t, s.Addr(), opt)
+				results := deliver(t, limit(t), r, envelopes(5, 100))
+				if got := kinds(results); got != "SSSSS" || s.Accepted() != 3 {
+					t.Errorf("%s over %d connections; the last: %+v", got, s.Accepted(), results[4])
+				}
+			})
+		}
+	}
+}
+
 // A connection that the server has closed while nobody used it costs no mail.
 func TestConnectionsThatEndedUnused(t *testing.T) {
 	for name, x := range map[string]struct {

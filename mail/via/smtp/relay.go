@@ -265,12 +265,13 @@ func (r *Relay) Deliver(ctx context.Context, envelopes []mail.Envelope, done fun
 		w.connect, w.secure = s.connectTook, s.secureTook
 		s.connectTook, s.secureTook = 0, 0
 		s.deliver(ctx, w)
-		if s.broken() || s.room() == 0 {
+		broken := s.broken() // before QUIT: a server that does not answer that has still taken all it was given
+		if broken || s.room() == 0 {
 			s.quit()
 		} else {
 			r.give(s)
 		}
-		if s.broken() {
+		if broken {
 			w.abandon(s.untried())
 			return
 		}
