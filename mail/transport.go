@@ -24,7 +24,8 @@ type Transport interface {
 	Workers() int
 
 	// Deliver attempts the envelopes, at most Window of them, in order, and calls
-	// done once for each, from one goroutine, as soon as its result is known.
+	// done once for each, from one goroutine, as soon as its result is known. It asks
+	// Envelope.Held right before it begins each.
 	// When it returns, all are done. When ctx ends it stops as soon as it can:
 	// those not begun are ResultUntried, those whose end is open ResultInDoubt.
 	Deliver(ctx context.Context, envelopes []Envelope, done func(i int, r Result))
@@ -48,6 +49,23 @@ type Envelope struct {
 	EightBit bool // it has octets above 127 in its body (RFC 6152)
 	UTF8     bool // it has them in an address or a header (RFC 6531)
 	Tags     []string
+
+	// Go says why the envelope is not to be begun any more; nil: it may be. It waits for
+	// nobody, and may be called from any goroutine. A nil Go: it always may.
+	Go func() error
+}
+
+// Held asks Go, and returns the result of an envelope that is not to be begun. A transport
+// may have waited for minutes since it was given it: for a connection, or for replies.
+func (e *Envelope) Held() (r Result, held bool) {
+	if e.Go == nil {
+		return Result{}, false
+	}
+	err := e.Go()
+	if err == nil {
+		return Result{}, false
+	}
+	return Result{Kind: ResultUntried, Text: ReplyText(err.Error())}, true
 }
 
 // ResultKind says what is known of an attempt.

@@ -149,6 +149,18 @@ func (r *Router) ClassStopped(c mail.Class) bool {
 	return s != nil && (s.all || s.classes[c] || s.priorities[mail.PriorityHigh] && s.priorities[mail.PriorityNormal] && s.priorities[mail.PriorityLow])
 }
 
+// Holds reports whether a mail that is on its way by a transport is stopped by now, or the
+// transport is: by what Takes would not give it. It takes no longer than that.
+func (r *Router) Holds(t mail.Transport, s *mail.Send) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.byTransport(t)
+	if x == nil || r.mode == Off || r.stops == nil || x.stopped || r.stops.lane(s) || r.stops.apart(s) != "" {
+		return true
+	}
+	return x != r.sink && r.stops.haltedFor(s.Class)&(1<<x.place) != 0
+}
+
 // Stopped returns what is stopped, by the names of selectors, with what was said
 // of it.
 func (r *Router) Stopped() map[string]string {

@@ -87,6 +87,10 @@ type Routes interface {
 	// another at once.
 	Elsewhere(s *mail.Send, passed []mail.Transport, now time.Time) bool
 
+	// Holds reports whether a send that a transport was given may not go by it any more:
+	// it is stopped, or the transport is. It is as quick as Takes.
+	Holds(t mail.Transport, s *mail.Send) bool
+
 	// Busy tells that all workers of a transport are at work, so that none asks for
 	// mail, or that one is free again.
 	Busy(t mail.Transport, busy bool, now time.Time)
@@ -312,6 +316,7 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 	}
 	s.askJourneys(ctx, window, made)
 	var ready []*item
+	untilMillis := s.beginUntil()
 	all := s.markAll(ctx, t.Name(), window)
 	s.Suppress.Ready(addressesOf(all))
 	now := s.Clock.Now()
@@ -341,6 +346,7 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 	envelopes, sends := make([]mail.Envelope, len(ready)), make([]*mail.Send, len(ready))
 	for i, it := range ready {
 		envelopes[i], sends[i] = made[it].Envelope, &it.send
+		envelopes[i].Go = func() error { return s.heldBack(t, &it.send, untilMillis) }
 	}
 	results := s.deliver(ctx, c, ready, envelopes)
 	s.Routes.Ended(t, sends, results, s.Clock.Now())

@@ -69,14 +69,27 @@ func (t *tempo) learn(mails int, first, last time.Duration) {
 	}
 }
 
+// cut notes that of a window only so many mails were begun, as the others would have been
+// too late.
+func (t *tempo) cut(begun int) {
+	if begun > 0 { // else it was the connection that took long, of which there is one now
+		t.limit = min(t.limit, begun)
+	}
+}
+
 // lap takes the times of a window's replies.
 type lap struct {
 	began, first, last time.Time
 	broken             bool // not all were answered, so the times say nothing
+	held               int  // mails that were not begun (begin.go)
 }
 
 // note notes a result. Those of a window come one after the other.
 func (l *lap) note(r *mail.Result, now time.Time) {
+	if r.Kind == mail.ResultUntried && r.Blame == mail.BlameNobody {
+		l.held++
+		return
+	}
 	if l.first.IsZero() {
 		l.first = now
 	}
@@ -91,6 +104,10 @@ func (s *Sender) learn(c *crew, mails int, l *lap) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if l.held > 0 {
+		c.tempo.cut(mails - l.held)
+		return
+	}
 	c.tempo.learn(mails, l.first.Sub(l.began), l.last.Sub(l.began))
 }
 

@@ -62,6 +62,15 @@ func TestTempo(t *testing.T) {
 	if sizes := fast.windows(&tempo, probeEvery+6); sizes[len(sizes)-1] != 16 {
 		t.Errorf("it becomes fast again: %v", sizes)
 	}
+	if tempo.cut(0); tempo.window() != 16 {
+		t.Error("a window of which nothing was begun changes the next")
+	}
+	if tempo.cut(3); tempo.window() != 3 {
+		t.Error("a window of which three mails were begun in time is followed by another of more, or fewer")
+	}
+	if sizes := fast.windows(&tempo, 8); sizes[len(sizes)-1] != 16 {
+		t.Errorf("then all are begun in time: %v", sizes)
+	}
 	one := newTempo(1)
 	if sizes := slow.windows(&one, 20); sizes[19] != 1 {
 		t.Errorf("a transport with windows of one: %v", sizes)

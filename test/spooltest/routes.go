@@ -41,6 +41,9 @@ func (r *OneRoute) Takes(_ mail.Transport, _ *mail.Send, _ []mail.Transport, now
 // Elsewhere is false: there is no other.
 func (*OneRoute) Elsewhere(*mail.Send, []mail.Transport, time.Time) bool { return false }
 
+// Holds is false: nothing is stopped.
+func (*OneRoute) Holds(mail.Transport, *mail.Send) bool { return false }
+
 // Report looks whether the attempt was one.
 func (r *OneRoute) Report(_ mail.Transport, _ *mail.Send, result *mail.Result, now time.Time) {
 	r.mu.Lock()

@@ -41,7 +41,12 @@ func (b *Base) Close() error {
 // Deliver implements mail.Transport.
 func (b *Base) Deliver(ctx context.Context, envelopes []mail.Envelope, done func(i int, r mail.Result)) {
 	for i := range envelopes {
-		done(i, b.send(ctx, &envelopes[i]))
+		e := &envelopes[i]
+		r, held := e.Held()
+		if !held {
+			r = b.send(ctx, e)
+		}
+		done(i, r)
 	}
 }
 

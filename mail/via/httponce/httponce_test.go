@@ -3,6 +3,7 @@ package httponce
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -178,5 +179,20 @@ func TestBounds(t *testing.T) {
 	}
 	if a := do(t, c, s.URL+"/huge"); a.Status != 200 || len(a.Body) != MaxAnswerBytes {
 		t.Fatalf("%d bytes, %v", len(a.Body), a.Err)
+	}
+}
+
+// What is held back is not sent, and nobody is to blame. The next one is.
+func TestHeldBack(t *testing.T) {
+	var sent []string
+	b := NewBase("test", Options{Workers: 1}, func(_ context.Context, e *mail.Envelope) mail.Result {
+		sent = append(sent, e.To)
+		return mail.Result{Kind: mail.ResultSent}
+	})
+	all := []mail.Envelope{{To: "a@example.com", Go: func() error { return errors.New("stopped since") }}, {To: "b@example.com", Go: func() error { return nil }}, {To: "c@example.com"}}
+	var results []mail.Result
+	b.Deliver(t.Context(), all, func(_ int, r mail.Result) { results = append(results, r) })
+	if len(sent) != 2 || sent[0] != "b@example.com" || results[0].Kind != mail.ResultUntried || results[0].Blame != mail.BlameNobody || results[0].Text != "stopped since" {
+		t.Errorf("sent %v: %+v", sent, results)
 	}
 }

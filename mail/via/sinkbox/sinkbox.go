@@ -161,7 +161,12 @@ func (b *Box) Deliver(ctx context.Context, envelopes []mail.Envelope, done func(
 			done(i, mail.Result{Kind: mail.ResultUntried, Text: mail.ReplyText(err.Error())})
 			continue
 		}
-		done(i, b.deliver(&envelopes[i]))
+		e := &envelopes[i]
+		r, held := e.Held()
+		if !held {
+			r = b.deliver(e)
+		}
+		done(i, r)
 	}
 }
 

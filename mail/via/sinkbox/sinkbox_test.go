@@ -2,6 +2,7 @@ package sinkbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -179,6 +180,17 @@ func TestRunEnds(t *testing.T) {
 	b.Deliver(ctx, []mail.Envelope{{To: "a@example.com"}}, func(_ int, result mail.Result) { r = result })
 	if r.Kind != mail.ResultUntried {
 		t.Errorf("%+v", r)
+	}
+}
+
+// What is held back does not come into a mailbox.
+func TestHeldBack(t *testing.T) {
+	b, _ := open(t, Settings{}, nil)
+	var results []mail.Result
+	all := []mail.Envelope{{To: "a@example.com", Go: func() error { return errors.New("stopped since") }}, {To: "b@example.com", Go: func() error { return nil }}}
+	b.Deliver(t.Context(), all, func(_ int, r mail.Result) { results = append(results, r) })
+	if kept := b.Mails("", 0, 10); len(kept) != 1 || kept[0].To != "b@example.com" || results[0].Kind != mail.ResultUntried || results[0].Blame != mail.BlameNobody || results[1].Kind != mail.ResultSent {
+		t.Errorf("%+v; kept: %+v", results, kept)
 	}
 }
 

@@ -19,6 +19,16 @@ type plan struct {
 	eightBit, utf8 bool
 }
 
+// begin says how an envelope goes out to this server, right before its first octet is
+// written, or why it does not. One that its sender holds back uses up no room.
+func (s *session) begin(e *mail.Envelope) (plan, *mail.Result) {
+	if r, held := e.Held(); held {
+		s.carried--
+		return plan{}, &r
+	}
+	return s.check(e)
+}
+
 // check says how an envelope goes out to this server, or why it cannot. What
 // the server does not offer is not sent to it, and nothing is repaired here.
 func (s *session) check(e *mail.Envelope) (plan, *mail.Result) {

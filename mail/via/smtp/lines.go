@@ -17,7 +17,7 @@ func (s *session) flights(w *window) {
 		}
 		var p plan
 		if i < w.last {
-			how, refused := s.check(&w.envelopes[i])
+			how, refused := s.begin(&w.envelopes[i])
 			if refused != nil {
 				w.settle(i, *refused)
 				continue
@@ -124,24 +124,24 @@ func (s *session) takesNothing() bool {
 // transaction (RFC 5321, 4.1.1.4).
 func (s *session) lockstep(w *window) {
 	for i := w.first; i < w.last; i++ {
-		p, refused := s.check(&w.envelopes[i])
-		if refused != nil {
-			w.settle(i, *refused)
-			continue
-		}
-		if !s.step(w, i, p) || s.broken() {
+		if !s.step(w, i) || s.broken() {
 			return
 		}
 	}
 }
 
 // step carries one message. False: the session is over.
-func (s *session) step(w *window, i int, p plan) bool {
+func (s *session) step(w *window, i int) bool {
 	t := &s.relay.opt.Timeouts
 	if s.reset.Swap(false) || s.relay.resets.Load() {
 		if _, err := s.ask(t.Command, "RSET"); err != nil {
 			return false
 		}
+	}
+	p, refused := s.begin(&w.envelopes[i])
+	if refused != nil {
+		w.settle(i, *refused)
+		return true
 	}
 	for _, at := range [...]step{stepMail, stepRcpt, stepData} {
 		if s.unasked() {

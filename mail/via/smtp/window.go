@@ -160,7 +160,7 @@ func (s *session) writeChunks(w *window, written chan<- sent) {
 	always := s.relay.resets.Load()
 	for i := w.first; i < w.last; i++ {
 		e := &w.envelopes[i]
-		p, refused := s.check(e)
+		p, refused := s.begin(e)
 		if refused != nil {
 			written <- sent{i: i, refused: refused}
 			continue

@@ -1,0 +1,56 @@
+package spool
+
+import (
+	"errors"
+	"time"
+
+	"sluice/mail"
+)
+
+// A transport may hold a marked mail for minutes before it writes its first octet. It
+// connects and logs in, or waits for replies to the mails before it in its window.
+// Meanwhile operators stop mail, and recipients unsubscribe. Another process may take this
+// one for dead, and attempt the mail itself. So the transport asks again right before that
+// octet (mail.Envelope.Go), of what is in memory. A mail that is held back was not
+// attempted: its mark is taken back, and it waits in its lane, where the rest is decided.
+
+const (
+	// answerWithin is how long a server may take for the last reply (RFC 5321, 4.5.3.2.6).
+	// A mail that is begun so long before DoubtAfter is over is recorded by then.
+	answerWithin = 10 * time.Minute
+
+	// beginWithin is how long after its mark a mail may be begun in any case, unless
+	// DoubtAfter is shorter.
+	beginWithin = 5 * time.Second
+)
+
+// Why a mail is held back.
+var (
+	errLate       = errors.New("not begun in time after it was marked")
+	errStopped    = errors.New("stopped since it was marked")
+	errStale      = errors.New("the suppression list is too old by now")
+	errSuppressed = errors.New("suppressed since it was marked")
+)
+
+// beginUntil returns until when mails that are marked next may be begun.
+func (s *Sender) beginUntil() (millis int64) {
+	within := max(s.DoubtAfter-answerWithin, min(s.DoubtAfter, beginWithin))
+	return s.Clock.Now().Add(within).UnixMilli()
+}
+
+// heldBack returns why a marked send is not to be begun by a transport now; nil: it may be.
+// It may be called from several goroutines at once, and waits for nobody.
+func (s *Sender) heldBack(t mail.Transport, send *mail.Send, untilMillis int64) error {
+	switch {
+	case s.Clock.Now().UnixMilli() >= untilMillis:
+		return errLate
+	case s.Routes.Holds(t, send):
+		return errStopped
+	case !s.Suppress.Fresh(send.Class):
+		return errStale
+	}
+	if _, suppressed := s.Suppress.Check(send.To, send.Class, send.App); suppressed {
+		return errSuppressed
+	}
+	return nil
+}
