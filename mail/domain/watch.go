@@ -32,6 +32,9 @@ const (
 	goodFor = 6 * time.Hour
 	badFor  = 10 * time.Minute
 
+	// renewEvery is how often old errors are looked for that no mail has renewed.
+	renewEvery = time.Minute
+
 	// forgottenAfter is when a domain that sends nothing is no longer told of.
 	forgottenAfter = 7 * 24 * time.Hour
 )
@@ -117,7 +120,7 @@ type watched struct {
 	name   string
 	met    time.Time
 	queued bool          // it waits, or is being looked at
-	first  chan struct{} // closed when it was looked at once
+	looked chan struct{} // closed when it is looked at next; nil: what is known is fresh
 	result Result
 	told   string // the problems that the log has
 }
@@ -146,11 +149,17 @@ func (w *Watcher) meet(domain string) *watched {
 			w.forgetOne()
 		}
 		// The name may share the memory of a batch, which would be kept whole.
-		d = &watched{name: strings.Clone(domain), first: make(chan struct{})}
+		d = &watched{name: strings.Clone(domain)}
 		w.watched[d.name] = d
 	}
 	d.met = now
-	if !d.queued && !d.result.fresh(now) {
+	if d.result.fresh(now) {
+		return d
+	}
+	if d.looked == nil {
+		d.looked = make(chan struct{})
+	}
+	if !d.queued {
 		select {
 		case w.queue <- d.name:
 			d.queued = true
@@ -171,20 +180,20 @@ func (w *Watcher) forgetOne() {
 	delete(w.watched, oldest)
 }
 
-// Await returns what was found about a domain. If there is no finding yet, it
-// waits for one until ctx ends: then false.
+// Await returns what was found about a domain. It waits for a look where nothing is
+// known yet, or an error that is too old to be believed: until ctx ends, then false.
 func (w *Watcher) Await(ctx context.Context, domain string) (Result, bool) {
 	w.mu.Lock()
 	d := w.meet(domain)
+	known, looked := d.result, d.looked
 	w.mu.Unlock()
+	if looked == nil || known.CheckedMillis != 0 && known.Worst(doctor.SeverityError) == nil { // also where ctx has ended
+		return known, true
+	}
 	select {
-	case <-d.first: // also where ctx has ended
-	default:
-		select {
-		case <-d.first:
-		case <-ctx.Done():
-			return Result{}, false
-		}
+	case <-looked:
+	case <-ctx.Done():
+		return Result{}, false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -220,7 +229,41 @@ func (w *Watcher) Run(fetch, _ context.Context) {
 			}
 		})
 	}
+	running.Go(func() { w.renew(fetch) })
 	running.Wait()
+}
+
+// renew looks again at domains with an error that is not believed any more, until ctx
+// ends. Perhaps nobody sends mail from them now, and the alert has to end when they are
+// mended. It does so beside the queue: mail waits for looks of the queue.
+func (w *Watcher) renew(ctx context.Context) {
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for domain := w.oldError(); domain != "" && ctx.Err() == nil; domain = w.oldError() {
+			w.one(ctx, domain)
+		}
+	}
+}
+
+// oldError returns a domain whose error is old and which nobody is about to look at: from
+// now on it counts as queued. Empty: there is none.
+func (w *Watcher) oldError() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.Clock.Now()
+	for name, d := range w.watched {
+		if !d.queued && now.Sub(d.met) < forgottenAfter && d.result.Worst(doctor.SeverityError) != nil && !d.result.fresh(now) {
+			d.queued = true
+			return name
+		}
+	}
+	return ""
 }
 
 // one finds out about a domain: from the board, or by a look.
@@ -280,8 +323,9 @@ func (w *Watcher) note(r *Result) bool {
 		return false
 	}
 	d.queued = false
-	if d.result.CheckedMillis == 0 {
-		close(d.first)
+	if d.looked != nil {
+		close(d.looked)
+		d.looked = nil
 	}
 	d.result = *r
 	before, now := d.told, r.problems()
@@ -301,14 +345,13 @@ func (w *Watcher) note(r *Result) bool {
 	return true
 }
 
-// maxWait is how long the acceptance of mails may wait for the first look at
-// their domains, where good ones are required. It is for all domains of a
-// request together.
+// maxWait is how long the acceptance of mails may wait for looks at their domains,
+// where good ones are required. It is for all domains of a request together.
 const maxWait = 5 * time.Second
 
 // Refusals returns why mail of domains, in lower case, is not to be accepted.
 // Mail of a domain that is not in it may be accepted: what DNS did not say in
-// time is no reason.
+// time is no reason, and neither is an error that is too old to be believed.
 func (w *Watcher) Refusals(ctx context.Context, domains []string) map[string]*sluice.Error {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()

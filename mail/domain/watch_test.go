@@ -251,6 +251,68 @@ func TestWatcherWaits(t *testing.T) {
 	}
 }
 
+// An error refuses mail for as long as it is believed. Mail that comes later waits for the
+// next look, and is accepted if there is none in time.
+func TestOldErrorsRefuseNothing(t *testing.T) {
+	x := startWatcher(t, newBoard(t))
+	refused := func(ctx context.Context) bool {
+		return x.Refusals(ctx, []string{"bad.example"})["bad.example"] != nil
+	}
+	x.looks.set("bad.example", doctor.SeverityError)
+	if x.result(t, "bad.example"); !refused(t.Context()) {
+		t.Fatal("mail of a domain with an error is accepted")
+	}
+	x.clock.Move(badFor)
+	if x.result(t, "bad.example"); x.looks.count("bad.example") != 2 || !refused(t.Context()) {
+		t.Errorf("mail of a domain that still has an error is accepted after %d looks", x.looks.count("bad.example"))
+	}
+	hangs := make(chan struct{})
+	x.looks.mu.Lock()
+	x.looks.wait = hangs
+	x.looks.mu.Unlock()
+	x.looks.set("bad.example", doctor.SeverityOK)
+	x.clock.Move(badFor)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if refused(ctx) {
+		t.Error("an error that is not believed any more refuses mail")
+	}
+	close(hangs)
+	if r := x.result(t, "bad.example"); r.Worst(doctor.SeverityError) != nil || refused(t.Context()) {
+		t.Errorf("mail of a domain that is mended is not accepted: %+v", r)
+	}
+}
+
+// That a domain is mended is seen without further mail of it, for as long as anybody is
+// told of its error.
+func TestErrorsAreRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &looks{found: map[string]doctor.Severity{"bad.example": doctor.SeverityError, "lost.example": doctor.SeverityError}, counts: map[string]int{}}
+		w := NewWatcher(l.look, empty{}, sluice.SystemClock{}, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go w.Run(ctx, ctx) // ends with ctx
+		for _, domain := range []string{"bad.example", "good.example", "lost.example"} {
+			w.Meet(domain)
+		}
+		<-time.After(badFor - renewEvery)
+		l.set("bad.example", doctor.SeverityOK)
+		if all := w.Results(); len(all) != 3 || all[0].Worst(doctor.SeverityError) == nil {
+			t.Fatalf("%+v", all)
+		}
+		<-time.After(3 * renewEvery)
+		if all := w.Results(); all[0].Worst(doctor.SeverityError) != nil || all[2].Worst(doctor.SeverityError) == nil || l.count("good.example") != 1 {
+			t.Errorf("%+v after %v looks", all, l.counts)
+		}
+		<-time.After(forgottenAfter)
+		looks := l.count("lost.example")
+		<-time.After(2 * badFor)
+		if l.count("lost.example") != looks {
+			t.Error("a domain that nobody is told of is still looked at")
+		}
+	})
+}
+
 // Domains are remembered up to a bound.
 func TestWatcherForgets(t *testing.T) {
 	x := NewWatcher(nil, nil, clocktest.At(time.UnixMilli(1)), slog.New(slog.DiscardHandler))
