@@ -29,7 +29,7 @@ type treeRecord struct {
 
 // readTree reads of a DMARC record what alignment needs. ok: it is one that counts.
 func readTree(domain, text string) (r treeRecord, ok bool) {
-	tags, err := parseTags(text)
+	tags, _, err := splitTags(text)
 	if err != nil {
 		return r, false
 	}

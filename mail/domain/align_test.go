@@ -18,14 +18,14 @@ func TestAlignment(t *testing.T) {
 	b.senders["sister.example"] = []string{"sister.example", "brother.sister.example"}
 	b.senders["mail.side.example"] = []string{"side.example", "*.side.example"}
 	var lines []string
-	for _, domain := range []string{"relaxed.example", "strict.example", "substrict.example", "border.example", "own.example", "registry.example", "none.example", "other.example", "ann.github.io", "sister.example", "mail.side.example", "middle.example", "deep.example", "two.example", "fails.example", "bad.example", "own.registry.example"} {
+	for _, domain := range []string{"relaxed.example", "strict.example", "substrict.example", "border.example", "own.example", "registry.example", "none.example", "other.example", "ann.github.io", "sister.example", "mail.side.example", "middle.example", "deep.example", "two.example", "fails.example", "bad.example", "own.registry.example", "lax.example"} {
 		lines = append(lines, b.key(t, domain, "s1", dkimtest.Ed25519))
 	}
 	for name, text := range map[string]string{
 		"relaxed.example": "p=reject", "strict.example": "p=reject; adkim=S", "substrict.example": "p=reject", "news.substrict.example": "p=none; adkim=s",
 		"border.example": "p=none", "news.border.example": "p=none; psd=n", "news.own.example": "p=none", "own.example": "p=none; adkim=s",
 		"registry.example": "p=none; psd=y", "other.example": "p=none", "sister.example": "p=none; adkim=r", "side.example": "p=none",
-		"middle.example": "p=none; adkim=s", "mid.middle.example": "p=none; psd=n; adkim=r", "deep.example": "p=none; adkim=s", "news.bad.example": "p=none; p=x", "bad.example": "p=none",
+		"middle.example": "p=none; adkim=s", "mid.middle.example": "p=none; psd=n; adkim=r", "deep.example": "p=none; adkim=s", "news.bad.example": "p=none; p=x", "bad.example": "p=none", "lax.example": "p=none;; adkim=s",
 	} {
 		lines = append(lines, "_dmarc."+name+" TXT v=DMARC1; "+text)
 	}
@@ -54,6 +54,7 @@ func TestAlignment(t *testing.T) {
 		"x.two.example":                "ok:", // two records are none
 		"x.fails.example":              "unknown:",
 		"news.bad.example":             "ok:",
+		"news.lax.example":             "error: its mail is signed with a key of lax.example, which DMARC does not accept for it: adkim=s in the DMARC record of lax.example",
 	} {
 		b.want(t, domain, doctor.CheckDomainAlignment, want)
 	}

@@ -265,7 +265,8 @@ func TestDMARC(t *testing.T) {
 	b := newBed(t)
 	key := b.key(t, "signed.co.uk", "s1", dkimtest.Ed25519)
 	b.dns.Set(t, key, "_dmarc.signed.co.uk TXT v=DMARC1; p=reject; sp=none; rua=mailto:x@signed.co.uk",
-		"_dmarc.two.example TXT v=DMARC1; p=none", "_dmarc.two.example TXT v=DMARC1; p=reject", "_dmarc.bad.example TXT v=DMARC1; p=maybe", "_dmarc.fails.example FAILS",
+		"_dmarc.two.example TXT v=DMARC1; p=none", "_dmarc.two.example TXT v=DMARC1; p=reject", "_dmarc.bad.example TXT v=DMARC1; p=maybe", "_dmarc.lax.example TXT v=DMARC1; p=reject;; adkim=relaxed; pct=100%", "_dmarc.ask.example TXT v=DMARC1; rua=mailto:d@ask.example",
+		"_dmarc.fails.example FAILS",
 		"_dmarc.strict.example TXT v=DMARC1; p=reject", "_dmarc.spf.example TXT v=DMARC1; p=reject", "spf.example TXT v=spf1 -all", "_dmarc.own.strict.example TXT v=DMARC1; p=none", "_dmarc.off.example TXT v=DMARC1; p=reject; pct=0")
 	for domain, want := range map[string][2]string{
 		"signed.co.uk":       {"ok: the DMARC record of signed.co.uk says reject for mail that is not proven to be its; reports go to somebody", "ok: signatures prove"},
@@ -274,6 +275,8 @@ func TestDMARC(t *testing.T) {
 		"deep.er.none.co.uk": {"warning: it has no DMARC record: large receivers require one from bulk senders -> publish _dmarc.none.co.uk. IN TXT \"v=DMARC1; p=none; rua=mailto:postmaster@none.co.uk\"", "warning:"},
 		"two.example":        {"error: _dmarc.two.example has 2 DMARC records", "warning:"},
 		"bad.example":        {"error: the DMARC record of bad.example cannot be used: p=maybe", "warning:"},
+		"lax.example":        {"warning: the DMARC record of lax.example says reject for mail that is not proven to be its; nobody gets reports (rua=); receivers overlook faults in it: \"\" is no tag", "error: neither"},
+		"ask.example":        {"warning: the DMARC record of ask.example says none for mail that is not proven to be its; reports go to somebody; receivers overlook faults in it: it has no p=", "warning: neither"},
 		"strict.example":     {"ok: the DMARC record of strict.example says reject for mail that is not proven to be its; nobody gets reports", "error: neither SPF nor a signature proves that mail is its own, and its DMARC policy"},
 		"sub.strict.example": {"ok: the DMARC record of strict.example says reject", "error: neither"},
 		"own.strict.example": {"ok: the DMARC record of own.strict.example says none", "warning: neither"},

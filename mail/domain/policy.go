@@ -200,7 +200,12 @@ func (l *look) checkDMARC(ctx context.Context) {
 		if !p.reports {
 			reports = "nobody gets reports (rua=)"
 		}
-		l.e.Fine(doctor.CheckDomainDMARC, "the DMARC record of %s says %s for mail that is not proven to be its; %s", at, word, reports)
+		says := fmt.Sprintf("the DMARC record of %s says %s for mail that is not proven to be its; %s", at, word, reports)
+		if len(p.faults) > 0 {
+			l.e.Warn(doctor.CheckDomainDMARC, "mend or take out what it names", "%s; receivers overlook faults in it: %s", says, strings.Join(p.faults, "; "))
+			break
+		}
+		l.e.Fine(doctor.CheckDomainDMARC, "%s", says)
 	}
 	l.checkAlignment(ctx, strict)
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,28 +20,39 @@ const maxTags = 64
 // tag is NAME=VALUE of a list, without the blanks around them.
 type tag struct{ name, value string }
 
-// parseTags reads a list of tags, as the records of DKIM and DMARC have them (RFC
-// 6376, 3.2; RFC 7489, 6.4).
-func parseTags(text string) (tags []tag, err error) {
+// parseTags reads a list of tags, as the records of DKIM have them (RFC 6376, 3.2).
+func parseTags(text string) ([]tag, error) {
+	tags, faults, err := splitTags(text)
+	if err == nil && len(faults) > 0 {
+		err = errors.New(faults[0])
+	}
+	return tags, err
+}
+
+// splitTags reads a list of tags that may have parts which are none, as readers of DMARC
+// records overlook them (RFC 7489, 6.3). An error means that the list as a whole does not
+// count.
+func splitTags(text string) (tags []tag, faults []string, err error) {
 	parts := strings.Split(text, ";")
 	if strings.Trim(parts[len(parts)-1], blanks) == "" {
 		parts = parts[:len(parts)-1]
 	}
 	if len(parts) > maxTags {
-		return nil, fmt.Errorf("it has more than %d tags", maxTags)
+		return nil, nil, fmt.Errorf("it has more than %d tags", maxTags)
 	}
 	for _, part := range parts {
 		name, value, ok := strings.Cut(part, "=")
 		t := tag{strings.Trim(name, blanks), strings.Trim(value, blanks)}
 		if !ok || t.name == "" || !isLetter(t.name[0]) || strings.ContainsAny(t.name, blanks) {
-			return nil, fmt.Errorf("%.80q is no tag, want NAME=VALUE", part)
+			faults = append(faults, fmt.Sprintf("%.80q is no tag, want NAME=VALUE", part))
+			continue
 		}
 		if _, twice := find(tags, t.name); twice {
-			return nil, fmt.Errorf("the tag %.32s= is there twice", t.name)
+			return nil, nil, fmt.Errorf("the tag %.32s= is there twice", t.name)
 		}
 		tags = append(tags, t)
 	}
-	return tags, nil
+	return tags, faults, nil
 }
 
 const blanks = " \t\r\n"
@@ -146,6 +158,9 @@ type policy struct {
 	domain, subdomain string // p= and sp=: none, quarantine, reject
 	percent           int
 	reports           bool // rua=
+
+	// faults are what receivers overlook: they take the default in its place.
+	faults []string
 }
 
 // isDMARC reports whether a TXT record is one of DMARC (RFC 7489, 6.6.3).
@@ -155,17 +170,46 @@ func isDMARC(text string) bool {
 	return ok && strings.Trim(name, blanks) == "v" && strings.Trim(value, blanks) == "DMARC1"
 }
 
-// parsePolicy reads a record that isDMARC.
+// parsePolicy reads a record that isDMARC. An error means that receivers find no policy.
 func parsePolicy(text string) (*policy, error) {
-	tags, err := parseTags(text)
+	tags, faults, err := splitTags(text)
 	if err != nil {
 		return nil, err
 	}
-	p := &policy{percent: 100}
-	_, p.reports = find(tags, "rua")
+	p := &policy{percent: 100, faults: faults}
+	fault := func(format string, args ...any) { p.faults = append(p.faults, fmt.Sprintf(format, args...)) }
+	if rua, ok := find(tags, "rua"); ok {
+		if p.reports = hasURI(rua); !p.reports {
+			fault("rua=%.80s has no address, want mailto:ADDRESS", rua)
+		}
+	}
+	if err := p.read(tags); err != nil {
+		if !p.reports {
+			return nil, err
+		}
+		p.domain, p.subdomain = "none", "none" // RFC 7489, 6.6.3: act as if it said p=none
+		fault("%v: receivers take it for p=none", err)
+	}
+	for _, name := range []string{"adkim", "aspf"} {
+		if value, ok := find(tags, name); ok && !slices.Contains([]string{"r", "s"}, strings.ToLower(value)) {
+			fault("%s=%.32s is wrong, want r or s", name, value)
+		}
+	}
+	if text, ok := find(tags, "pct"); ok {
+		if n, err := strconv.Atoi(text); err == nil && n >= 0 && n <= 100 {
+			p.percent = n
+		} else {
+			fault("pct=%.32s is wrong, want 0 to 100", text)
+		}
+	}
+	return p, nil
+}
+
+// read reads what a record asks of receivers.
+func (p *policy) read(tags []tag) error {
 	var ok bool
 	if p.domain, ok = find(tags, "p"); !ok {
-		return nil, errors.New("it has no p=, the policy")
+		return errors.New("it has no p=, the policy")
 	}
 	if p.subdomain, ok = find(tags, "sp"); !ok {
 		p.subdomain = p.domain
@@ -175,18 +219,17 @@ func parsePolicy(text string) (*policy, error) {
 		value *string
 	}{{"p", &p.domain}, {"sp", &p.subdomain}} {
 		if *x.value = strings.ToLower(*x.value); !slices.Contains([]string{"none", "quarantine", "reject"}, *x.value) {
-			return nil, fmt.Errorf("%s=%.32s is no policy, want none, quarantine or reject", x.name, *x.value)
+			return fmt.Errorf("%s=%.32s is no policy, want none, quarantine or reject", x.name, *x.value)
 		}
 	}
-	for _, name := range []string{"adkim", "aspf"} {
-		if value, ok := find(tags, name); ok && !slices.Contains([]string{"r", "s"}, strings.ToLower(value)) {
-			return nil, fmt.Errorf("%s=%.32s is wrong, want r or s", name, value)
-		}
-	}
-	if text, ok := find(tags, "pct"); ok {
-		if p.percent, err = strconv.Atoi(text); err != nil || p.percent < 0 || p.percent > 100 {
-			return nil, fmt.Errorf("pct=%.32s is wrong, want 0 to 100", text)
-		}
-	}
-	return p, nil
+	return nil
+}
+
+// hasURI reports whether a list has a URI to which reports can go. Behind it may be a
+// bound, such as !10m (RFC 7489, 6.2).
+func hasURI(list string) bool {
+	return slices.ContainsFunc(strings.Split(list, ","), func(s string) bool {
+		u, err := url.Parse(strings.Trim(s, blanks))
+		return err == nil && u.Scheme != "" && (u.Opaque != "" || u.Host != "")
+	})
 }
