@@ -23,7 +23,7 @@ type SMTPD struct {
 	TLSKey       string `yaml:"tls_key" doc:"File with the certificate's key (PEM)." sample:"/etc/sluice/privkey.pem"`
 	Hostname     string `yaml:"hostname" doc:"What the listener calls itself, and what stands behind the @ of a Message-ID that it adds. Default: the machine's name." sample:"mail.example.com"`
 	RequireAuth  bool   `yaml:"require_auth" doc:"false: programs on this machine (127.0.0.1, ::1) may hand in mail without a key. All others need one."`
-	MaxMessageMB int    `yaml:"max_message_megabytes" range:"1..25" doc:"The largest message, with its attachments, 1 to 25."`
+	MaxMessageMB int    `yaml:"max_message_megabytes" range:"1..25" doc:"The largest message, with its attachments, 1 to 25. Of 25, 1 KiB is for the headers that are added."`
 }
 
 func (f *findings) smtpd() {

@@ -2,6 +2,7 @@ package smtpd
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,4 +45,35 @@ func TestDraft(t *testing.T) {
 	if !strings.Contains(string(d.Content), "with UTF8SMTP id") || strings.Count(string(d.Content), "Message-ID") != 1 || !strings.Contains(string(d.Content), "Subject: Grüße\r\n") {
 		t.Errorf("the content is %q", d.Content)
 	}
+}
+
+// A message as large as EHLO says is accepted, however long the headers are that are put
+// before it. A larger one is refused for its size, before or behind its content.
+func TestAnnouncedSize(t *testing.T) {
+	r := start(t, open, func(o *Options) {
+		o.MaxMessageBytes = sluice.MaxMessageBytes
+		o.Hostname = strings.Repeat(strings.Repeat("h", 54)+".", 4) + "t"
+	})
+	c := r.dial()
+	_, says, _ := strings.Cut(c.say("EHLO "+strings.Repeat("e", 255), "250-"), "250-SIZE ")
+	says, _, _ = strings.Cut(says, "\r\n")
+	size, err := strconv.Atoi(says)
+	if err != nil || size < sluice.MaxMessageBytes-2048 {
+		t.Fatalf("the size that is announced is %q", says)
+	}
+	c.say(fmt.Sprintf("MAIL FROM:<ann@example.com> SIZE=%d", size+1), "552 5.3.4")
+	const head, end = "From: ann@example.com\r\nSubject: ", "\r\n\r\n"
+	rest := size - len(head) - len(end)
+	message := head + strings.Repeat("s", rest%100) + end + strings.Repeat(strings.Repeat("x", 98)+"\r\n", rest/100)
+	c.say(fmt.Sprintf("MAIL FROM:<ann@example.com> SIZE=%d", len(message)), "250")
+	c.say("RCPT TO:<ben@example.com>", "250")
+	c.say("DATA", "354")
+	c.send(message)
+	c.say(".", "250 2.0.0")
+	if all := r.memory.all(); len(all) != 1 || len(all[0].Content) <= size || len(all[0].Content) > sluice.MaxMessageBytes {
+		t.Errorf("%d messages", len(all))
+	}
+	c.replies(envelope, 3)
+	c.send("X: y\r\n" + message)
+	c.say(".", "552 5.3.4")
 }

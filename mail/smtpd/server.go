@@ -30,6 +30,11 @@ const (
 	// submitTimeout is how long a message may take to be durable. Clients wait
 	// for ten minutes (RFC 5321, 4.5.3.2.6), those of frameworks for one.
 	submitTimeout = 30 * time.Second
+
+	// maxAddedBytes is how many bytes of headers go before a message at most, as it goes
+	// out: Received, Date and Message-ID. A message of the size that was announced has
+	// room for them.
+	maxAddedBytes = 1024
 )
 
 // timeouts are how long clients may take.
@@ -60,7 +65,7 @@ type Authority interface {
 // Options are what New is told.
 type Options struct {
 	Hostname        string // what the server calls itself
-	MaxMessageBytes int    // 1 to sluice.MaxMessageBytes
+	MaxMessageBytes int    // 1 to sluice.MaxMessageBytes, from which New takes maxAddedBytes
 
 	// OpenLoopback lets clients on this machine send without a key.
 	OpenLoopback bool
@@ -115,6 +120,8 @@ func New(options Options) *Server {
 	if options.Receiver != nil {
 		options.maxConns, held = min(options.maxConns, maxReceiverConns), maxReceivedHeldBytes
 		options.MaxMessageBytes = maxIgnoredBytes
+	} else {
+		options.MaxMessageBytes = min(options.MaxMessageBytes, sluice.MaxMessageBytes-maxAddedBytes)
 	}
 	if options.limits == (timeouts{}) {
 		options.limits = realTimeouts
