@@ -234,11 +234,8 @@ func membersOf(shown any) (members map[string]json.RawMessage) {
 
 // plainJSON is JSON in which HTML stands as it is.
 func plainJSON(of any) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(of) // what is shown has a form
-	return bytes.TrimSpace(b.Bytes())
+	text, _ := jsonscan.Marshal(of) // what is shown has a form
+	return text
 }
 
 // chosen is an object of some members, of those that are long what differs from others.

@@ -1,12 +1,12 @@
 package ingest
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
 
 	"sluice"
+	"sluice/lib/jsonscan"
 	"sluice/mail"
 	"sluice/store"
 )
@@ -100,14 +100,11 @@ type mailProperties struct {
 
 // text returns the properties as JSON. Metadata that is none is left out.
 func (p mailProperties) text(metadata string) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
 	p.Metadata = json.RawMessage(metadata)
-	if e.Encode(p) != nil {
-		b.Reset()
+	text, err := jsonscan.Marshal(p)
+	if err != nil {
 		p.Metadata = nil
-		_ = e.Encode(p) // numbers and texts: nothing that could fail
+		text, _ = jsonscan.Marshal(p) // numbers and texts: nothing that could fail
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return string(text)
 }

@@ -1,9 +1,6 @@
 package plan
 
-import (
-	"bytes"
-	"encoding/json"
-)
+import "sluice/lib/jsonscan"
 
 // Document is a journey as people write it. Its texts are as they were written:
 // Compile reads them. An empty member is one that is not there.
@@ -257,11 +254,6 @@ func (n *Number) UnmarshalJSON(text []byte) error {
 
 // Text is the document as JSON on one line, as it was written: ParseJSON reads it again.
 func (d *Document) Text() (string, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(d); err != nil {
-		return "", err
-	}
-	return string(bytes.TrimSpace(b.Bytes())), nil
+	text, err := jsonscan.Marshal(d)
+	return string(text), err
 }

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -24,13 +23,11 @@ func (p *Plan) Version() (string, error) {
 	for id, definition := range p.segments {
 		rules[id] = json.RawMessage(definition)
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // else <, > and & have 6 bytes each, and a rule is longer than is read
-	if err := e.Encode(map[string]any{versionSegments: rules}); err != nil {
+	text, err := jsonscan.Marshal(map[string]any{versionSegments: rules})
+	if err != nil {
 		return "", fmt.Errorf("write the segments of journey %s: %w", p.ID, err)
 	}
-	return strings.TrimSuffix(b.String(), "}\n") + "," + strings.TrimPrefix(p.canonical, "{"), nil
+	return strings.TrimSuffix(string(text), "}") + "," + strings.TrimPrefix(p.canonical, "{"), nil
 }
 
 // SplitVersion returns the document of a version, and the rules of its segments by id. A

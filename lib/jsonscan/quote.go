@@ -1,5 +1,22 @@
 package jsonscan
 
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Marshal is json.Marshal, but <, > and & stand as they are: escaped they have six bytes
+// each, and what is kept of texts is bounded by bytes.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
 // AppendQuoted appends a text as a JSON string (RFC 8259, 7). The text is UTF-8: its bytes
 // are copied, but for quotes, backslashes and control characters.
 func AppendQuoted(dst []byte, s string) []byte {

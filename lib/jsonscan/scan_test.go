@@ -65,6 +65,16 @@ func TestMembers(t *testing.T) {
 // TestRefused lists what is refused, where, and what was expected there. Each
 // text is also tried inside an array and inside an object's member, where the
 // nested scanner must say the same.
+func TestMarshal(t *testing.T) {
+	text, err := Marshal(map[string]any{"a": "<&>", "b": json.RawMessage(` { "c" : "\n" } `)})
+	if want := `{"a":"<&>","b":{"c":"\n"}}`; err != nil || string(text) != want {
+		t.Errorf("got %q (%v), want %q", text, err, want)
+	}
+	if text, err := Marshal(json.RawMessage("{")); err == nil {
+		t.Errorf("got %q of half an object", text)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	tests := []struct {
 		text   string

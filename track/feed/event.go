@@ -3,7 +3,6 @@
 package feed
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"sluice"
+	"sluice/lib/jsonscan"
 	"sluice/store"
 	"sluice/user/profile"
 )
@@ -40,15 +40,12 @@ func Append(b []byte, e *sluice.Event) []byte {
 	if e.Properties != "" {
 		shown.Properties = json.RawMessage(e.Properties)
 	}
-	out := bytes.NewBuffer(b)
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	if encoder.Encode(&shown) != nil {
-		out.Truncate(len(b))
+	text, err := jsonscan.Marshal(&shown)
+	if err != nil {
 		shown.Properties, _ = json.Marshal(e.Properties) // a text
-		_ = encoder.Encode(&shown)                       // texts alone: nothing that could fail
+		text, _ = jsonscan.Marshal(&shown)               // texts alone: nothing that could fail
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+	return append(b, text...)
 }
 
 // Filter chooses events. An empty part of it chooses all.
@@ -88,9 +85,6 @@ func (f *Filter) TakesType(kind sluice.EventKind, name string) bool {
 
 // Quote is a text as JSON.
 func Quote(s string) []byte {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // a text: nothing that could fail
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+	text, _ := jsonscan.Marshal(s) // a text: nothing that could fail
+	return text
 }

@@ -1,15 +1,14 @@
 package inbox
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"strings"
 	"time"
 	"unicode"
 
 	"sluice"
+	"sluice/lib/jsonscan"
 	"sluice/mail"
 	"sluice/track/bounce"
 )
@@ -65,11 +64,8 @@ func element(row *mail.SendRow, e *bounce.Event, id string, millis int64, claime
 	if !strings.EqualFold(e.Recipient, row.To) {
 		b.Recipient = e.Recipient
 	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(&b) // texts always can be
-	return strings.TrimSuffix(out.String(), "\n")
+	text, _ := jsonscan.Marshal(&b) // texts always can be
+	return string(text)
 }
 
 // wordOf is what makes two reports of one send the same: a send has at most one event
