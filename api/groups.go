@@ -33,14 +33,7 @@ func shownGroup(g *store.Group) groupShown {
 // listGroups is GET /v1/groups. There are store.MaxGroups at most: they are one page.
 func (q *request) listGroups() (any, error) {
 	all, err := q.Groups.Groups(q.Context())
-	if err != nil {
-		return nil, err
-	}
-	shown := make([]groupShown, len(all))
-	for i := range all {
-		shown[i] = shownGroup(&all[i])
-	}
-	return map[string]any{"groups": shown}, nil
+	return listOf("groups", all, shownGroup), err
 }
 
 // putGroup is PUT /v1/groups/{id}. What the body does not have gets its default.

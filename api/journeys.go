@@ -331,15 +331,8 @@ func (q *request) userJourneys() (any, error) {
 		return nil, err
 	}
 	places, err := q.Journeys.PlacesOf(q.Context(), row.ID)
-	if err != nil {
-		return nil, err
-	}
-	shown := make([]placeShown, len(places))
-	for i := range places {
-		shown[i] = shownPlace(&places[i])
-	}
 	return struct {
 		User     userShown    `json:"user"`
 		Journeys []placeShown `json:"journeys"`
-	}{userShown{p.ExternalID, row.ID.String()}, shown}, nil
+	}{userShown{p.ExternalID, row.ID.String()}, shownOf(places, shownPlace)}, err
 }

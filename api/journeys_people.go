@@ -2,8 +2,8 @@ package api
 
 import (
 	"sluice/journey/desk"
-	"sluice/lib/jsonscan"
 	"sluice/user"
+	"sluice/user/segment"
 )
 
 const journeyPeoplePath = "/v1/journeys/{id}/people"
@@ -40,22 +40,11 @@ func (q *request) journeyPeople() (any, error) {
 			return nil, err
 		}
 	}
-	shown := make([]personShown, len(people))
-	for i := range people {
-		x := &people[i]
-		shown[i] = personShown{userShown{externalIDOf(rows.Users[x.ID].Profile), x.ID.String()}, x.State.String(), x.Step, timeText(x.DueMillis), timeText(x.Entered), x.Occurrence}
+	show := func(x *desk.Person) personShown {
+		return personShown{userShown{segment.ExternalIDOf(rows.Users[x.ID].Profile), x.ID.String()}, x.State.String(), x.Step, timeText(x.DueMillis), timeText(x.Entered), x.Occurrence}
 	}
 	return struct {
 		People []personShown `json:"people"`
 		Next   string        `json:"next,omitempty"`
-	}{shown, next}, nil
-}
-
-func externalIDOf(profile string) string {
-	for m := jsonscan.Read(profile); m.Next(); {
-		if m.Key == "external_id" {
-			return m.Value.Text()
-		}
-	}
-	return ""
+	}{shownOf(people, show), next}, nil
 }

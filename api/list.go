@@ -22,11 +22,15 @@ func (l list[S]) MarshalJSON() ([]byte, error) {
 
 // listOf returns a list of all rows.
 func listOf[T, S any](name string, rows []T, show func(*T) S) list[S] {
-	l := list[S]{name: name, Rows: make([]S, len(rows))}
+	return list[S]{name: name, Rows: shownOf(rows, show)}
+}
+
+func shownOf[T, S any](rows []T, show func(*T) S) []S {
+	shown := make([]S, len(rows))
 	for i := range rows {
-		l.Rows[i] = show(&rows[i])
+		shown[i] = show(&rows[i])
 	}
-	return l
+	return shown
 }
 
 // readList reads a page of a list: as many rows as the query asks for with limit, preset

@@ -98,17 +98,10 @@ func (q *request) userTimeline() (any, error) {
 		page, err = q.Timeline.Read(ctx, timeline.Asked{Row: row, Profile: p, Kinds: kinds, Before: q.query.Get("before"), Limit: limit})
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	shown := make([]entryShown, len(page.Entries))
-	for i := range page.Entries {
-		shown[i] = shownEntry(&page.Entries[i])
-	}
 	return struct {
 		User     userShown    `json:"user"`
 		Entries  []entryShown `json:"entries"`
 		Next     string       `json:"next,omitempty"`
 		LookedTo string       `json:"looked_to,omitempty"`
-	}{userShown{p.ExternalID, row.ID.String()}, shown, page.Next, timeText(page.LookedMillis)}, nil
+	}{userShown{p.ExternalID, row.ID.String()}, shownOf(page.Entries, shownEntry), page.Next, timeText(page.LookedMillis)}, err
 }

@@ -71,14 +71,7 @@ func originOf(text string) string {
 // listWebhooks is GET /v1/webhooks. There are few: they are one page.
 func (q *request) listWebhooks() (any, error) {
 	all, err := q.Webhooks.Store.Webhooks(q.Context())
-	if err != nil {
-		return nil, err
-	}
-	shown := make([]webhookShown, len(all))
-	for i := range all {
-		shown[i] = q.shownWebhook(&all[i])
-	}
-	return map[string]any{"webhooks": shown}, nil
+	return listOf("webhooks", all, q.shownWebhook), err
 }
 
 // readWebhook reads what a body sets of a webhook. Of its URL the audit log
@@ -251,13 +244,9 @@ func (q *request) webhookDeliveries() (any, error) {
 		return nil, err
 	}
 	all, err := q.Webhooks.Store.WebhookDeliveries(q.Context(), q.PathValue("id"), limit)
-	if err != nil {
-		return nil, err
-	}
-	shown := make([]deliveryShown, len(all))
-	for i := range all {
-		d := &all[i]
-		shown[i] = deliveryShown{d.Message, profile.TimeText(d.AtMillis), d.Outcome, d.Partition, d.Events, d.Attempt, d.Status, d.Error, d.TookMillis}
-	}
-	return map[string]any{"deliveries": shown}, nil
+	return listOf("deliveries", all, shownDelivery), err
+}
+
+func shownDelivery(d *store.WebhookDelivery) deliveryShown {
+	return deliveryShown{d.Message, profile.TimeText(d.AtMillis), d.Outcome, d.Partition, d.Events, d.Attempt, d.Status, d.Error, d.TookMillis}
 }

@@ -251,7 +251,7 @@ func (s *Scanner) Members(ctx context.Context, r *rule.Rule, after user.ID, limi
 	look := func(i int, holds uint64) bool {
 		after.Number = p.numbers[i]
 		if holds != 0 {
-			members = append(members, Member{ID: after, ExternalID: externalID(p.texts[i])})
+			members = append(members, Member{ID: after, ExternalID: ExternalIDOf(p.texts[i])})
 		}
 		matched := i%matchUsers == matchUsers-1 || i == len(p.texts)-1 // a page of large profiles has few
 		late := matched && s.clock.Now().Sub(started) >= patience
@@ -274,8 +274,8 @@ func (s *Scanner) Members(ctx context.Context, r *rule.Rule, after user.ID, limi
 	return members, nil, nil
 }
 
-// externalID reads it in the text of a profile.
-func externalID(profile string) string {
+// ExternalIDOf reads it in the text of a profile.
+func ExternalIDOf(profile string) string {
 	m := jsonscan.Read(profile)
 	for m.Next() {
 		if m.Key == "external_id" {
