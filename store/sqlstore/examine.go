@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"sluice"
@@ -35,49 +36,10 @@ type Examiner struct {
 
 var _ doctor.Examiner = (*Examiner)(nil)
 
-// rights is what the program does with each of its tables. A restore deletes
-// from all of them, which is not asked for: most users never restore.
-var rights = []struct {
-	table string
-	verbs []string
-}{
-	{"schema_version", []string{"SELECT"}},
-	{"schema_readable", []string{"SELECT"}}, // that it is not there is no finding: an older program was the last to migrate
-	{"events", []string{"SELECT", "INSERT", "UPDATE"}},
-	{"late_events", []string{"SELECT", "INSERT", "UPDATE"}},
-	{"series_hours", []string{"SELECT", "INSERT", "UPDATE"}},
-	{"series_days", []string{"SELECT", "INSERT", "UPDATE"}},
-	{"series_changes", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
-	{"reactions", []string{"SELECT", "INSERT", "UPDATE"}},
-	{"cursors", []string{"SELECT", "INSERT", "UPDATE"}},
-	{"leases", []string{"SELECT", "INSERT", "UPDATE"}},
-	{"dead_letters", []string{"SELECT", "INSERT", "DELETE"}},
-	{"dead_chunks", []string{"SELECT", "INSERT", "DELETE"}},
-	{"users", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
-	{"user_keys", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
-	{"user_addresses", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
-	{"user_numbers", []string{"SELECT", "INSERT", "UPDATE"}},
-	{"forwards", []string{"SELECT", "INSERT", "DELETE"}},
-	{"erasures", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
-	{"sends", []string{"SELECT", "INSERT", "UPDATE"}},
-	{"send_totals", []string{"SELECT", "INSERT", "UPDATE"}},
-	{"route_days", []string{"SELECT", "INSERT", "UPDATE"}},
-	{"bodies", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
-	{"api_keys", []string{"SELECT", "INSERT", "UPDATE"}},
-	{"secrets", []string{"SELECT", "INSERT"}},
-	{"webhooks", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
-	{"webhook_lanes", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
-	{"webhook_deliveries", []string{"SELECT", "INSERT", "DELETE"}},
-	{"subscription_groups", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
-	{"mail_stops", []string{"SELECT", "INSERT", "UPDATE"}},
-	{"imports", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
-	{"import_units", []string{"SELECT", "INSERT", "DELETE"}},
-	{"import_refused", []string{"SELECT", "INSERT", "DELETE"}},
-	{"links", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
-	{"accounts", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
-	{"account_sessions", []string{"SELECT", "INSERT", "DELETE"}},
-	{"account_setups", []string{"SELECT", "INSERT", "DELETE"}},
-	{"audit_log", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+// schemaTables are those that standardTables has not.
+var schemaTables = []standardTable{
+	{name: "schema_version", verbs: "S"},
+	{name: "schema_readable", verbs: "S"}, // that it is not there is no finding: an older program was the last to migrate
 }
 
 // errNotAsked is why checks of a database that does not answer are unknown.
@@ -147,9 +109,9 @@ func (x *Examiner) judgeRights(e *doctor.Examination, may func(verb, table strin
 	}
 	var errs []error
 	if complete {
-		for _, r := range rights {
-			for _, verb := range r.verbs {
-				errs = append(errs, ask(verb, r.table, nil))
+		for _, t := range slices.Concat(schemaTables, standardTables) {
+			for _, verb := range t.verbs {
+				errs = append(errs, ask(verbs[verb], t.name, nil))
 			}
 		}
 	}
