@@ -61,11 +61,7 @@ func (t *txn) addDead(ctx context.Context, letters []sluice.DeadLetter) error {
 	small, large := splitDead(letters)
 	if len(small) > 0 {
 		sec := &section{target: deadTarget, dead: small, nowMillis: t.store.clock.Now().UnixMilli()}
-		if err := t.store.d.encode(sec); err != nil {
-			return fmt.Errorf("encode dead letters: %w", err)
-		}
-		defer t.store.d.release(sec)
-		if _, _, err := t.store.d.load(ctx, t, sec); err != nil {
+		if err := t.loadSection(ctx, sec); err != nil {
 			return fmt.Errorf("write dead letters: %w", err)
 		}
 	}

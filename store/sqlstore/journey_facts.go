@@ -61,12 +61,7 @@ func (t *txn) addJourneyFacts(ctx context.Context, facts []journey.Fact) error {
 		cells = t.factCells(cells, &f)
 	}
 	sec := &section{target: &into.target, table: &into, rows: &store.TableRows{Table: &into, Cells: cells}}
-	defer d.release(sec)
-	err := d.encode(sec)
-	if err == nil {
-		_, _, err = d.load(ctx, t, sec)
-	}
-	if err != nil {
+	if err := t.loadSection(ctx, sec); err != nil {
 		return fmt.Errorf("insert %d facts: %w", len(facts), err)
 	}
 	return nil
@@ -85,13 +80,8 @@ func (t *txn) factCells(cells []store.Cell, f *journey.Fact) []store.Cell {
 	d := t.store.d
 	number := func(n int64) store.Cell { return store.Cell{Kind: store.CellNumber, Text: strconv.FormatInt(n, 10)} }
 	position := func(n uint64) store.Cell { return store.Cell{Kind: store.CellNumber, Text: fmt.Sprint(d.number(n))} }
-	happened := number(f.TimeMillis)
-	if d.timeClass() == classText {
-		var clock datetime
-		happened = store.Cell{Kind: store.CellText, Text: string(clock.append(nil, f.TimeMillis))}
-	}
 	return append(cells, number(int64(f.Place.Partition)), position(f.Place.Position.Major), position(f.Place.Position.Minor), number(int64(f.Place.Index)),
-		number(f.Number), number(int64(f.Kind)), store.Cell{Kind: store.CellText, Text: d.text(f.Name)}, happened, store.Cell{Kind: store.CellText, Text: d.text(f.Body)})
+		number(f.Number), number(int64(f.Kind)), store.Cell{Kind: store.CellText, Text: d.text(f.Name)}, timeCell(d, f.TimeMillis), store.Cell{Kind: store.CellText, Text: d.text(f.Body)})
 }
 
 // dropFacts deletes facts up to a place in each partition, a piece of them.

@@ -164,27 +164,20 @@ func (r *restore) section(name string, columns []string, cells []store.Cell) (*s
 		return nil, fmt.Errorf("it is not a table that a restore fills")
 	}
 	own := &table{target: target{name: name, columns: columns}, spec: store.TableSpec{Table: name, Columns: columns}}
-	kinds := make([]store.DumpKind, len(columns))
+	chosen := make([]store.DumpColumn, len(columns))
 	for i, c := range columns {
 		at := slices.IndexFunc(t.columns, func(d store.DumpColumn) bool { return d.Name == c })
 		if at < 0 {
 			return nil, fmt.Errorf("it has no column %s", c)
 		}
-		kinds[i] = t.columns[at].Kind
-		class := classText
-		switch kinds[i] {
-		case store.DumpNumber, store.DumpPosition:
-			class = classNumber
-		case store.DumpTime:
-			class = r.store.d.timeClass()
-		}
-		own.classes = append(own.classes, class)
+		chosen[i] = t.columns[at]
 	}
+	own.classes = classesOf(r.store.d, chosen)
 	if len(columns) == 0 || len(cells)%len(columns) != 0 {
 		return nil, fmt.Errorf("%d cells do not make rows of %d columns", len(cells), len(columns))
 	}
 	for i := range cells {
-		if err := r.convert(kinds[i%len(columns)], &cells[i]); err != nil {
+		if err := r.convert(chosen[i%len(columns)].Kind, &cells[i]); err != nil {
 			return nil, fmt.Errorf("row %d, column %s: %w", i/len(columns), columns[i%len(columns)], err)
 		}
 	}
@@ -209,8 +202,7 @@ func (r *restore) convert(kind store.DumpKind, c *store.Cell) error {
 			return err
 		}
 		if r.store.d.timeClass() == classText {
-			var clock datetime
-			c.Kind, c.Text = store.CellText, string(clock.append(nil, ms))
+			*c = timeCell(r.store.d, ms)
 		}
 	case store.DumpPosition:
 		n, err := strconv.ParseUint(c.Text, 10, 64)

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -34,6 +35,17 @@ type section struct {
 type cut struct {
 	end  int // in the buffer
 	rows int
+}
+
+// loadSection writes a section that is not encoded yet, by the bulk path.
+func (t *txn) loadSection(ctx context.Context, sec *section) error {
+	d := t.store.d
+	defer d.release(sec)
+	if err := d.encode(sec); err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	_, _, err := d.load(ctx, t, sec)
+	return err
 }
 
 func (sec *section) len() int {

@@ -301,11 +301,7 @@ func (t *txn) addSends(ctx context.Context, rows []*ledgerRow) error {
 		cells = t.sendCells(cells, r)
 	}
 	sec := &section{target: &into.target, table: into, rows: &store.TableRows{Table: into, Cells: cells}}
-	defer d.release(sec)
-	if err := d.encode(sec); err != nil {
-		return fmt.Errorf("encode %d sends: %w", len(rows), err)
-	}
-	if _, _, err := d.load(ctx, t, sec); err != nil {
+	if err := t.loadSection(ctx, sec); err != nil {
 		return fmt.Errorf("insert %d sends: %w", len(rows), err)
 	}
 	return nil
@@ -327,6 +323,15 @@ func classesOf(d dialect, columns []store.DumpColumn) []class {
 	return classes
 }
 
+// timeCell is a time as a column of ours has it.
+func timeCell(d dialect, millis int64) store.Cell {
+	if d.timeClass() == classText {
+		var clock datetime
+		return store.Cell{Kind: store.CellText, Text: string(clock.append(nil, millis))}
+	}
+	return store.Cell{Kind: store.CellNumber, Text: strconv.FormatInt(millis, 10)}
+}
+
 // sendCells appends the cells of a row, in the order of the columns.
 func (t *txn) sendCells(cells []store.Cell, r *ledgerRow) []store.Cell {
 	d := t.store.d
@@ -336,14 +341,7 @@ func (t *txn) sendCells(cells []store.Cell, r *ledgerRow) []store.Cell {
 	number := func(n int64) {
 		cells = append(cells, store.Cell{Kind: store.CellNumber, Text: strconv.FormatInt(n, 10)})
 	}
-	millis := func(ms int64) {
-		if d.timeClass() == classText {
-			var clock datetime
-			cells = append(cells, store.Cell{Kind: store.CellText, Text: string(clock.append(nil, ms))})
-		} else {
-			number(ms)
-		}
-	}
+	millis := func(ms int64) { cells = append(cells, timeCell(d, ms)) }
 	metadata := mail.Clip(r.Metadata, mail.MaxMetadataBytes)
 	if metadata != r.Metadata {
 		metadata = "" // a part of an object is none
