@@ -92,15 +92,9 @@ func (s *Store) Contexts(ctx context.Context, partition int, of int64, numbers [
 
 // DeleteContexts implements store.KeepStore.
 func (s *Store) DeleteContexts(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error) {
-	last, more, err := s.scanTime(s.reads.QueryRowContext(ctx, query(s.d, "contexts_nth"), s.d.millis(beforeMillis), keepPieceRows-1))
-	if more {
-		beforeMillis = last + 1
-	}
+	beforeMillis, more, err = s.upTo(ctx, beforeMillis, "contexts_nth", s.d.millis(beforeMillis), keepPieceRows-1)
 	if err == nil {
-		err = s.write(ctx, func(tx *txn) error {
-			deleted, err = tx.changed(ctx, "contexts_delete", s.d.millis(beforeMillis))
-			return err
-		})
+		deleted, err = s.changed(ctx, "contexts_delete", s.d.millis(beforeMillis))
 	}
 	return done(deleted, err), more && err == nil, s.failed(err, "delete contexts of people who have left journeys from")
 }

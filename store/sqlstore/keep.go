@@ -197,15 +197,15 @@ func (s *Store) eventSpans(ctx context.Context, conn *sql.Conn) ([]eventSpan, er
 // that they all go there.
 func (s *Store) firstDay(ctx context.Context, q querier) (string, error) {
 	today := midnight(s.clock.Now().UnixMilli())
-	var one int
-	err := q.QueryRowContext(ctx, "SELECT 1 FROM events LIMIT 1").Scan(&one)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return today.AddDate(0, 0, -firstDaysBack).Format(dateLayout), nil
-	case err != nil:
+	has, err := exists(ctx, q, "SELECT 1 FROM events LIMIT 1")
+	if err != nil {
 		return "", fmt.Errorf("look for events: %w", err)
 	}
-	return today.AddDate(0, 0, 1).Format(dateLayout), nil
+	days := -firstDaysBack
+	if has {
+		days = 1
+	}
+	return today.AddDate(0, 0, days).Format(dateLayout), nil
 }
 
 // NextEvent returns the time of the oldest event from a moment on.
@@ -225,6 +225,16 @@ func (s *Store) scanTime(row *sql.Row) (millis int64, ok bool, err error) {
 	return millis, err == nil, err
 }
 
+// upTo returns where a piece of a range ends: just behind the time of its last row, which
+// a query finds. If it finds none there is no more, and the piece ends with the range.
+func (s *Store) upTo(ctx context.Context, toMillis int64, name string, args ...any) (reachedMillis int64, more bool, err error) {
+	last, more, err := s.scanTime(s.reads.QueryRowContext(ctx, query(s.d, name), args...))
+	if more {
+		toMillis = last + 1
+	}
+	return toMillis, more, err
+}
+
 // DeleteEvents deletes a piece of a range. Its end is looked for first, by a
 // read that takes no locks: a DELETE with a LIMIT is unknown to two of the
 // databases. Events of one millisecond go together. The next piece begins where
@@ -232,16 +242,9 @@ func (s *Store) scanTime(row *sql.Row) (millis int64, ok bool, err error) {
 // that are deleted and not cleared away yet.
 func (s *Store) DeleteEvents(ctx context.Context, kind sluice.EventKind, fromMillis, toMillis int64) (deleted int, reachedMillis int64, err error) {
 	from, word := s.d.millis(fromMillis), kind.String()
-	last, more, err := s.scanTime(s.reads.QueryRowContext(ctx, query(s.d, "event_nth"), from, s.d.millis(toMillis), word, keepPieceRows-1))
-	reachedMillis = toMillis
-	if more {
-		reachedMillis = last + 1
-	}
+	reachedMillis, _, err = s.upTo(ctx, toMillis, "event_nth", from, s.d.millis(toMillis), word, keepPieceRows-1)
 	if err == nil {
-		err = s.write(ctx, func(tx *txn) error {
-			deleted, err = tx.changed(ctx, "events_delete", from, s.d.millis(reachedMillis), word)
-			return err
-		})
+		deleted, err = s.changed(ctx, "events_delete", from, s.d.millis(reachedMillis), word)
 	}
 	return deleted, reachedMillis, s.failed(err, "delete %s events of", kind)
 }

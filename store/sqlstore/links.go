@@ -58,14 +58,11 @@ func (s *Store) deletePiece(ctx context.Context, table, after string, beforeMill
 	}
 	some := false
 	if err == nil {
-		look := strings.Replace(rawQuery(s.d, name), "DELETE", "SELECT 1", 1) + " LIMIT 1"
-		err = s.each(ctx, look, args, func(scanner) error { some = true; return nil })
+		look := strings.Replace(query(s.d, name), "DELETE", "SELECT 1", 1) + " LIMIT 1"
+		some, err = exists(ctx, s.reads, look, args...)
 	}
 	if err == nil && some {
-		err = s.write(ctx, func(tx *txn) error {
-			deleted, err = tx.changed(ctx, name, args...)
-			return err
-		})
+		deleted, err = s.changed(ctx, name, args...)
 	}
 	return done(deleted, err), next, s.failed(err, "delete old rows of %s of", table)
 }

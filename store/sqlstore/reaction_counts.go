@@ -203,10 +203,7 @@ func (h *reactionHours) hour(ctx context.Context, t *txn, hour int64) (map[count
 func (s *Store) DeleteReactions(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error) {
 	oldest, more, err := s.scanTime(s.reads.QueryRowContext(ctx, query(s.d, "reactions_oldest"), s.d.millis(beforeMillis)))
 	if err == nil && more {
-		err = s.write(ctx, func(tx *txn) error {
-			deleted, err = tx.changed(ctx, "reactions_delete", s.d.millis(oldest))
-			return err
-		})
+		deleted, err = s.changed(ctx, "reactions_delete", s.d.millis(oldest))
 	}
 	return deleted, more, s.failed(err, "delete old counts of reactions in")
 }

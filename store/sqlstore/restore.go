@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -109,12 +108,7 @@ func (s *Store) hasRows(ctx context.Context, t standardTable) (bool, error) {
 	case "leases", "journey_publish":
 		return false, nil
 	}
-	var one int
-	err := s.reads.QueryRowContext(ctx, "SELECT 1 FROM "+t.name+where+" LIMIT 1").Scan(&one)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
+	return exists(ctx, s.reads, "SELECT 1 FROM "+t.name+where+" LIMIT 1")
 }
 
 // OwnTableCursors returns the cursors of followers that fill users' tables.
@@ -274,9 +268,8 @@ func (t *txn) raiseUserNumbers(ctx context.Context, cursors []store.DumpCursor) 
 	}
 	slices.Sort(parts)
 	for _, p := range slices.Compact(parts) {
-		var one int
-		err := t.conn.QueryRowContext(ctx, d.placeholders("SELECT 1 FROM user_numbers WHERE part = ?"), p).Scan(&one)
-		if errors.Is(err, sql.ErrNoRows) {
+		has, err := exists(ctx, t.conn, d.placeholders("SELECT 1 FROM user_numbers WHERE part = ?"), p)
+		if err == nil && !has {
 			_, err = t.rows(ctx, "user_numbers_put", 3, []any{p, int64(user.NumberJump), int64(0)})
 		}
 		if err != nil {

@@ -71,6 +71,16 @@ func list[T any](ctx context.Context, d dialect, from rowsQuerier, read func(sca
 	return all, nil
 }
 
+// exists reports whether a query of a number has a row.
+func exists(ctx context.Context, from querier, statement string, args ...any) (bool, error) {
+	var one int
+	err := from.QueryRowContext(ctx, statement, args...).Scan(&one)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // cell reads the rows of a query of one column.
 func cell[T any](scan scanner, v *T) error { return scan(v) }
 

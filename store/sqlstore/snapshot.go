@@ -65,11 +65,7 @@ func (s *Store) snapshot(ctx context.Context) (*snapshot, error) {
 // lasts. One that is dropped between its begin and its first look at the table
 // ends it on MariaDB ("table definition has changed").
 func (s *snapshot) holdEvents(ctx context.Context) error {
-	var one int
-	err := s.conn.QueryRowContext(ctx, "SELECT 1 FROM events LIMIT 1").Scan(&one)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
+	_, err := exists(ctx, s.conn, "SELECT 1 FROM events LIMIT 1")
 	return err
 }
 

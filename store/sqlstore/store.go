@@ -200,6 +200,15 @@ func (t *txn) changed(ctx context.Context, name string, args ...any) (int, error
 	return t.changes(ctx, query(t.store.d, name), args...)
 }
 
+// changed is txn.changed in a transaction of its own.
+func (s *Store) changed(ctx context.Context, name string, args ...any) (n int, err error) {
+	err = s.write(ctx, func(tx *txn) error {
+		n, err = tx.changed(ctx, name, args...)
+		return err
+	})
+	return n, err
+}
+
 func (t *txn) changes(ctx context.Context, statement string, args ...any) (int, error) {
 	result, err := t.conn.ExecContext(ctx, statement, args...)
 	if err != nil {

@@ -63,13 +63,12 @@ func (s *Store) usersByKey(ctx context.Context, q *user.Query, a *answer) error 
 		switch kind {
 		case user.KeyExternal, user.KeyAlias:
 		case user.KeyRememberedEmail, user.KeyRememberedPhone:
-			var one int // nearly always there are none at all
-			err := s.reads.QueryRowContext(ctx, query(s.d, "user_key_any"), int(kind)).Scan(&one)
-			if errors.Is(err, sql.ErrNoRows) {
-				continue
-			}
+			some, err := exists(ctx, s.reads, query(s.d, "user_key_any"), int(kind))
 			if err != nil {
 				return err
+			}
+			if !some { // nearly always
+				continue
 			}
 		case user.KeyEmail, user.KeyPhone:
 			find = s.addressOwners
