@@ -95,6 +95,21 @@ var (
 	descReady      = desc("ready", "1 if the program is ready, else 0.")
 )
 
+// sink takes metrics.
+type sink chan<- prometheus.Metric
+
+func (to sink) counter(d *prometheus.Desc, n int64, labels ...string) {
+	to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}
+
+func (to sink) gauge(d *prometheus.Desc, v float64, labels ...string) {
+	to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func (to sink) histogram(d *prometheus.Desc, h meter.Snapshot, labels ...string) {
+	to <- prometheus.MustNewConstHistogram(d, h.Count, h.Sum, h.Buckets, labels...)
+}
+
 // Describe implements prometheus.Collector.
 func (m metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range described {
@@ -104,126 +119,117 @@ func (m metrics) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m metrics) Collect(ch chan<- prometheus.Metric) {
-	s := m.program.Stats()
-	counter := func(d *prometheus.Desc, v int64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
-	}
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	counter(descAccepted, s.Accepted)
-	counter(descStored, s.Stored)
-	counter(descDuplicates, s.Duplicates)
-	counter(descDead, s.Dead)
-	counter(descConflicts, s.Conflicts)
-	counter(descRefused, s.Refused)
-	counter(descUpdates, s.Updates)
-	counter(descIgnored, s.Ignored)
-	counter(descUsers, s.Users)
+	s, to := m.program.Stats(), sink(ch)
+	to.counter(descAccepted, s.Accepted)
+	to.counter(descStored, s.Stored)
+	to.counter(descDuplicates, s.Duplicates)
+	to.counter(descDead, s.Dead)
+	to.counter(descConflicts, s.Conflicts)
+	to.counter(descRefused, s.Refused)
+	to.counter(descUpdates, s.Updates)
+	to.counter(descIgnored, s.Ignored)
+	to.counter(descUsers, s.Users)
 	for name, n := range s.Names {
-		counter(descNames, n, label(name))
+		to.counter(descNames, n, label(name))
 	}
-	m.collectTimes(ch, &s)
-	collectEventsOut(counter, gauge, &s)
+	collectTimes(to, &s)
+	collectEventsOut(to, &s)
 	if s.Mirror != nil {
-		counter(descDocuments, s.Mirror.Documents)
-		counter(descMirrorErrs, s.Mirror.Errors)
+		to.counter(descDocuments, s.Mirror.Documents)
+		to.counter(descMirrorErrs, s.Mirror.Errors)
 	}
 	if s.SMTP != nil {
-		counter(descSMTP, s.SMTP.Messages)
-		counter(descSMTPSends, s.SMTP.Recipients)
+		to.counter(descSMTP, s.SMTP.Messages)
+		to.counter(descSMTPSends, s.SMTP.Recipients)
 		for reason, n := range s.SMTP.Refused {
-			counter(descSMTPNot, n, reason)
+			to.counter(descSMTPNot, n, reason)
 		}
-		gauge(descSMTPOpen, float64(s.SMTP.Open))
+		to.gauge(descSMTPOpen, float64(s.SMTP.Open))
 	}
-	collectReturned(ch, s.Returned)
-	collectLanding(ch, s.Landing)
-	counter(descPauses, s.MailPauses)
-	gauge(descStops, float64(s.MailStops))
-	counter(descFeedbackLost, s.FeedbackDropped)
-	m.collectFollowers(&s, gauge)
+	collectReturned(to, s.Returned)
+	collectLanding(to, s.Landing)
+	to.counter(descPauses, s.MailPauses)
+	to.gauge(descStops, float64(s.MailStops))
+	to.counter(descFeedbackLost, s.FeedbackDropped)
+	collectFollowers(to, &s)
 	for _, l := range s.Lists {
 		if l.Held >= 0 {
-			gauge(descHeld, float64(l.Held), label(l.Name))
+			to.gauge(descHeld, float64(l.Held), label(l.Name))
 		}
 		if l.Waiting >= 0 {
-			gauge(descWaiting, float64(l.Waiting), label(l.Name))
+			to.gauge(descWaiting, float64(l.Waiting), label(l.Name))
 		}
 	}
 	for role, n := range s.Leases {
-		gauge(descLeases, float64(n), role)
+		to.gauge(descLeases, float64(n), role)
 	}
 	for role, c := range s.LeaseChanges {
-		counter(descChanges, c.Taken, role, "taken")
-		counter(descChanges, c.Lost, role, "lost")
-		counter(descChanges, c.Returned, role, "returned")
+		to.counter(descChanges, c.Taken, role, "taken")
+		to.counter(descChanges, c.Lost, role, "lost")
+		to.counter(descChanges, c.Returned, role, "returned")
 	}
 	if s.DiskSizeBytes > 0 {
-		gauge(descFree, float64(s.DiskFreeBytes))
-		gauge(descSize, float64(s.DiskSizeBytes))
+		to.gauge(descFree, float64(s.DiskFreeBytes))
+		to.gauge(descSize, float64(s.DiskSizeBytes))
 	}
-	gauge(descBuild, 1, label(m.version), label(m.revision), runtime.Version())
-	gauge(descProcesses, float64(s.Processes))
-	gauge(descReady, b2f(m.program.Ready() == nil))
+	to.gauge(descBuild, 1, label(m.version), label(m.revision), runtime.Version())
+	to.gauge(descProcesses, float64(s.Processes))
+	to.gauge(descReady, b2f(m.program.Ready() == nil))
 }
 
 // collectFollowers sends where followers stand.
-func (m metrics) collectFollowers(s *Stats, gauge func(d *prometheus.Desc, v float64, labels ...string)) {
+func collectFollowers(to sink, s *Stats) {
 	for _, f := range s.Followers {
 		partition := strconv.Itoa(f.Partition)
-		gauge(descLag, f.LagSeconds, label(f.Name), partition)
+		to.gauge(descLag, f.LagSeconds, label(f.Name), partition)
 		if f.LagItems >= 0 {
-			gauge(descLagItems, float64(f.LagItems), label(f.Name), partition)
+			to.gauge(descLagItems, float64(f.LagItems), label(f.Name), partition)
 		}
 		if f.LogBatches >= 0 {
-			gauge(descLog, float64(f.LogBatches), partition)
+			to.gauge(descLog, float64(f.LogBatches), partition)
 		}
 	}
 	for partition, covered := range s.Margins {
-		gauge(descMargin, covered.Seconds(), strconv.Itoa(partition))
+		to.gauge(descMargin, covered.Seconds(), strconv.Itoa(partition))
 	}
 	for name, covered := range s.ListMargin {
-		gauge(descListMargin, covered.Seconds(), label(name))
+		to.gauge(descListMargin, covered.Seconds(), label(name))
 	}
 	for name, failing := range s.Failing {
-		gauge(descFailing, b2f(failing), label(name))
+		to.gauge(descFailing, b2f(failing), label(name))
 	}
 }
 
 // collectTimes sends the histograms, and how suppressions and routes stand.
-func (m metrics) collectTimes(ch chan<- prometheus.Metric, s *Stats) {
-	histogram := func(d *prometheus.Desc, h meter.Snapshot, labels ...string) {
-		ch <- prometheus.MustNewConstHistogram(d, h.Count, h.Sum, h.Buckets, labels...)
-	}
-	histogram(descCommit, s.CommitSeconds)
+func collectTimes(to sink, s *Stats) {
+	to.histogram(descCommit, s.CommitSeconds)
 	for stage, h := range s.Stages {
-		histogram(descStage, h, stage)
+		to.histogram(descStage, h, stage)
 	}
-	histogram(descRows, s.CommitRows)
-	histogram(descAppend, s.AppendItems)
-	s.Checkpoints.collect(ch)
-	ch <- prometheus.MustNewConstMetric(descSuppressed, prometheus.GaugeValue, float64(s.Suppressed))
-	ch <- prometheus.MustNewConstMetric(descSupprAge, prometheus.GaugeValue, s.SuppressionsAge)
-	ch <- prometheus.MustNewConstMetric(descClock, prometheus.GaugeValue, s.ClockAhead)
+	to.histogram(descRows, s.CommitRows)
+	to.histogram(descAppend, s.AppendItems)
+	s.Checkpoints.collect(to)
+	to.gauge(descSuppressed, float64(s.Suppressed))
+	to.gauge(descSupprAge, s.SuppressionsAge)
+	to.gauge(descClock, s.ClockAhead)
 	for class, stale := range s.SuppressionsStale {
-		ch <- prometheus.MustNewConstMetric(descSupprStale, prometheus.GaugeValue, b2f(stale), class.String())
+		to.gauge(descSupprStale, b2f(stale), class.String())
 	}
-	m.collectLedger(ch, s)
-	m.collectRoutes(ch, s)
+	collectLedger(to, s)
+	collectRoutes(to, s)
 	for _, d := range s.Domains {
-		ch <- prometheus.MustNewConstMetric(descDomain, prometheus.GaugeValue, float64(d.Summary.Errors), label(d.Name), string(doctor.SeverityError))
-		ch <- prometheus.MustNewConstMetric(descDomain, prometheus.GaugeValue, float64(d.Summary.Warnings), label(d.Name), string(doctor.SeverityWarning))
+		to.gauge(descDomain, float64(d.Summary.Errors), label(d.Name), string(doctor.SeverityError))
+		to.gauge(descDomain, float64(d.Summary.Warnings), label(d.Name), string(doctor.SeverityWarning))
 	}
 	if s.Mirror != nil {
-		histogram(descMirror, s.Mirror.Took)
+		to.histogram(descMirror, s.Mirror.Took)
 	}
 	if s.SMTP != nil {
-		histogram(descSMTPTook, s.SMTP.Seconds)
+		to.histogram(descSMTPTook, s.SMTP.Seconds)
 	}
 	for _, r := range s.Redis {
-		histogram(descCall, r.Took, label(r.Server))
-		ch <- prometheus.MustNewConstMetric(descCallErrors, prometheus.CounterValue, float64(r.Failed), label(r.Server))
+		to.histogram(descCall, r.Took, label(r.Server))
+		to.counter(descCallErrors, r.Failed, label(r.Server))
 	}
 }
 
@@ -284,28 +290,28 @@ func newRegistry(m metrics, in *intake, h *hooks) *prometheus.Registry {
 	return r
 }
 
-func (c *Checkpoints) collect(ch chan<- prometheus.Metric) {
+func (c *Checkpoints) collect(to sink) {
 	if c == nil {
 		return
 	}
-	ch <- prometheus.MustNewConstMetric(descChkAge, prometheus.GaugeValue, c.AgeSeconds)
-	ch <- prometheus.MustNewConstMetric(descChkSaved, prometheus.CounterValue, float64(c.Saved))
-	ch <- prometheus.MustNewConstMetric(descChkBytes, prometheus.CounterValue, float64(c.Bytes))
-	ch <- prometheus.MustNewConstMetric(descChkFailed, prometheus.CounterValue, float64(c.Failed))
-	ch <- prometheus.MustNewConstMetric(descStranded, prometheus.CounterValue, float64(c.Stranded))
-	ch <- prometheus.MustNewConstMetric(descDropped, prometheus.CounterValue, float64(c.Dropped))
-	ch <- prometheus.MustNewConstMetric(descRecovered, prometheus.CounterValue, float64(c.Recovered))
+	to.gauge(descChkAge, c.AgeSeconds)
+	to.counter(descChkSaved, c.Saved)
+	to.counter(descChkBytes, c.Bytes)
+	to.counter(descChkFailed, c.Failed)
+	to.counter(descStranded, c.Stranded)
+	to.counter(descDropped, c.Dropped)
+	to.counter(descRecovered, c.Recovered)
 }
 
 // collectEventsOut tells of webhooks and streams.
-func collectEventsOut(counter func(*prometheus.Desc, int64, ...string), gauge func(*prometheus.Desc, float64, ...string), s *Stats) {
+func collectEventsOut(to sink, s *Stats) {
 	if p := s.Webhooks; p != nil {
-		counter(descPosted, p.Delivered, "delivered")
-		counter(descPosted, p.Failed, "failed")
-		counter(descPosted, p.GivenUp, "given_up")
-		counter(descPostedEv, p.Events)
-		gauge(descPostedLag, p.LagSeconds)
+		to.counter(descPosted, p.Delivered, "delivered")
+		to.counter(descPosted, p.Failed, "failed")
+		to.counter(descPosted, p.GivenUp, "given_up")
+		to.counter(descPostedEv, p.Events)
+		to.gauge(descPostedLag, p.LagSeconds)
 	}
-	gauge(descStreams, float64(s.Streams))
-	counter(descMissed, s.StreamMissed)
+	to.gauge(descStreams, float64(s.Streams))
+	to.counter(descMissed, s.StreamMissed)
 }

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
 	"sluice/mail"
 	routing "sluice/mail/route"
 )
@@ -31,9 +29,9 @@ var (
 )
 
 // collectLedger sends what the ledger says.
-func (m metrics) collectLedger(ch chan<- prometheus.Metric, s *Stats) {
+func collectLedger(to sink, s *Stats) {
 	if s.LostDoubts >= 0 {
-		ch <- prometheus.MustNewConstMetric(descLostOpen, prometheus.GaugeValue, float64(s.LostDoubts))
+		to.gauge(descLostOpen, float64(s.LostDoubts))
 	}
 	if s.InDoubtSchedules >= 0 {
 		ch <- prometheus.MustNewConstMetric(descScheduled, prometheus.GaugeValue, float64(s.InDoubtSchedules))
@@ -42,53 +40,50 @@ func (m metrics) collectLedger(ch chan<- prometheus.Metric, s *Stats) {
 		return // the database does not say
 	}
 	for _, t := range s.Sends {
-		ch <- prometheus.MustNewConstMetric(descSends, prometheus.GaugeValue, float64(t.Count), t.Class.String(), t.State.String())
+		to.gauge(descSends, float64(t.Count), t.Class.String(), t.State.String())
 	}
-	ch <- prometheus.MustNewConstMetric(descDoubts, prometheus.GaugeValue, float64(s.InDoubt))
+	to.gauge(descDoubts, float64(s.InDoubt))
 }
 
 // collectRoutes sends the state of the routes, and the mail pending for them.
-func (m metrics) collectRoutes(ch chan<- prometheus.Metric, s *Stats) {
+func collectRoutes(to sink, s *Stats) {
 	for setting, share := range s.Bounds {
-		ch <- prometheus.MustNewConstMetric(descBounds, prometheus.GaugeValue, share, setting)
+		to.gauge(descBounds, share, setting)
 	}
 	if s.Routes == nil {
 		return // this process does not send
 	}
-	send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
-	}
 	for _, r := range s.Routes {
-		send(descRouteMails, prometheus.CounterValue, float64(r.Taken), label(r.Name))
-		send(descRouteSlow, prometheus.CounterValue, float64(r.Throttled), label(r.Name))
-		send(descRouteOpens, prometheus.CounterValue, float64(r.Opened), label(r.Name))
-		send(descRouteDown, prometheus.GaugeValue, b2f(r.Breaker != routing.BreakerClosed), label(r.Name))
+		to.counter(descRouteMails, r.Taken, label(r.Name))
+		to.counter(descRouteSlow, r.Throttled, label(r.Name))
+		to.counter(descRouteOpens, r.Opened, label(r.Name))
+		to.gauge(descRouteDown, b2f(r.Breaker != routing.BreakerClosed), label(r.Name))
 		if r.Why.Cause != "" {
-			send(descRouteWhy, prometheus.GaugeValue, 1, label(r.Name), string(r.Why.Cause))
+			to.gauge(descRouteWhy, 1, label(r.Name), string(r.Why.Cause))
 		}
-		send(descRouteShare, prometheus.GaugeValue, r.Share, label(r.Name))
+		to.gauge(descRouteShare, r.Share, label(r.Name))
 		if r.LeftToday >= 0 {
-			send(descRouteDay, prometheus.GaugeValue, float64(r.LeftToday), label(r.Name))
+			to.gauge(descRouteDay, float64(r.LeftToday), label(r.Name))
 		}
 	}
 	for i := range s.Mail {
 		r := &s.Mail[i]
 		for kind, n := range r.Results {
-			send(descRouteEnds, prometheus.CounterValue, float64(n), label(r.Route), kind.String())
+			to.counter(descRouteEnds, n, label(r.Route), kind.String())
 		}
 		for stage, h := range r.All.Stages {
-			ch <- prometheus.MustNewConstHistogram(descSendStage, h.Count, h.Sum, h.Buckets, label(r.Route), mail.Stage(stage).String())
+			to.histogram(descSendStage, h, label(r.Route), mail.Stage(stage).String())
 		}
 	}
 	for priority, w := range s.Waiting {
 		if w.Sends >= 0 {
-			send(descWaits, prometheus.GaugeValue, float64(w.Sends), priority)
+			to.gauge(descWaits, float64(w.Sends), priority)
 		}
-		send(descOldest, prometheus.GaugeValue, w.OldestSeconds, priority)
+		to.gauge(descOldest, w.OldestSeconds, priority)
 	}
 	if s.Later >= 0 {
-		send(descLater, prometheus.GaugeValue, float64(s.Later))
+		to.gauge(descLater, float64(s.Later))
 	}
-	send(descLost, prometheus.CounterValue, float64(s.Lost))
-	send(descStopped, prometheus.GaugeValue, b2f(s.MarketingStopped))
+	to.counter(descLost, s.Lost)
+	to.gauge(descStopped, b2f(s.MarketingStopped))
 }

@@ -1,10 +1,6 @@
 package api
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-
-	"sluice/mail/smtpd"
-)
+import "sluice/mail/smtpd"
 
 // Returned is what the listener for mail that comes back has counted.
 type Returned struct {
@@ -27,15 +23,15 @@ var (
 )
 
 // collectReturned sends the metrics of a listener; nil: there is none.
-func collectReturned(ch chan<- prometheus.Metric, r *Returned) {
+func collectReturned(to sink, r *Returned) {
 	if r == nil {
 		return
 	}
 	for result, n := range r.Results {
-		ch <- prometheus.MustNewConstMetric(descReturned, prometheus.CounterValue, float64(n), result)
+		to.counter(descReturned, n, result)
 	}
 	for reason, n := range r.SMTP.Refused {
-		ch <- prometheus.MustNewConstMetric(descReturnedNot, prometheus.CounterValue, float64(n), reason)
+		to.counter(descReturnedNot, n, reason)
 	}
-	ch <- prometheus.MustNewConstMetric(descReturnedOpen, prometheus.GaugeValue, float64(r.SMTP.Open))
+	to.gauge(descReturnedOpen, float64(r.SMTP.Open))
 }

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
 	"sluice"
 	"sluice/track/land"
 )
@@ -19,18 +17,15 @@ var (
 
 // collectLanding sends what the listener for opens and clicks has done; nil: there is
 // none.
-func collectLanding(ch chan<- prometheus.Metric, l *land.Snapshot) {
+func collectLanding(to sink, l *land.Snapshot) {
 	if l == nil {
 		return
 	}
-	counter := func(d *prometheus.Desc, n int64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
-	}
-	counter(descTrack, l.Opens, sluice.EventOpened)
-	counter(descTrack, l.Clicks, sluice.EventClicked)
-	counter(descTrackMachine, l.Machines)
-	counter(descTrackRefused, l.Refused)
-	counter(descTrackSpilled, l.Spilled)
-	counter(descTrackLost, l.Lost)
-	ch <- prometheus.MustNewConstHistogram(descTrackTook, l.Seconds.Count, l.Seconds.Sum, l.Seconds.Buckets)
+	to.counter(descTrack, l.Opens, sluice.EventOpened)
+	to.counter(descTrack, l.Clicks, sluice.EventClicked)
+	to.counter(descTrackMachine, l.Machines)
+	to.counter(descTrackRefused, l.Refused)
+	to.counter(descTrackSpilled, l.Spilled)
+	to.counter(descTrackLost, l.Lost)
+	to.histogram(descTrackTook, l.Seconds)
 }
