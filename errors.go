@@ -63,6 +63,12 @@ func Refuse(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Index: -1}
 }
 
+// IsNotFound reports whether an error says that there is no such thing.
+func IsNotFound(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Code == CodeNotFound
+}
+
 // Refusals are why some items of a request are no good, an Error for each, in the
 // order of the items. Nothing was done for any; without these it can be.
 type Refusals []*Error

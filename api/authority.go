@@ -257,7 +257,7 @@ func (a *authority) ask(ctx context.Context, id string, slots chan struct{}, ren
 	defer func() { <-slots }()
 	until := a.clock.Now().Add(believeFor)
 	stored, err := keys.APIKey(ctx, id)
-	if e, ok := errors.AsType[*sluice.Error](err); ok && e.Code == sluice.CodeNotFound {
+	if sluice.IsNotFound(err) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		delete(a.known, id)

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 
 	"sluice"
@@ -29,7 +28,7 @@ func (e *core) openFeedback(s *sending, partitions []flow.Partition) {
 // pauseJourney pauses a journey as an operator would, with the reason.
 func (e *core) pauseJourney(ctx context.Context, id, why string) (hold string, paused bool, err error) {
 	hold, paused, err = e.desk().Hold(ctx, id, why)
-	if r, ok := errors.AsType[*sluice.Error](err); ok && r.Code == sluice.CodeNotFound {
+	if sluice.IsNotFound(err) {
 		return "", false, nil // it was removed from the database by hand
 	}
 	return hold, paused, err

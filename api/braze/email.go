@@ -139,7 +139,7 @@ func (r *Request) readTemplate(ctx context.Context, e *schedule.Email, v jsonsca
 		return none
 	}
 	version, err := r.Templates.TemplateVersion(ctx, strings.Clone(v.Text()), 0)
-	if wrong, ok := errors.AsType[*sluice.Error](err); ok && wrong.Code == sluice.CodeNotFound {
+	if sluice.IsNotFound(err) {
 		return none
 	}
 	if err != nil {

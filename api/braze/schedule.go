@@ -239,7 +239,7 @@ func deleteSchedule(ctx context.Context, r *Request) (Reply, error) {
 // nil if some was, and else why none.
 func (r *Request) stop(ctx context.Context, row *mail.Schedule, n *notes) error {
 	what, err := r.Core.Cancel(ctx, row.Message())
-	if isMissing(err) { // nobody got the mail, or it is on its way into the ledger
+	if sluice.IsNotFound(err) { // nobody got the mail, or it is on its way into the ledger
 		stored, failed := r.Core.Stored(ctx, row.UpdatedMillis)
 		switch {
 		case failed != nil:
@@ -250,7 +250,7 @@ func (r *Request) stop(ctx context.Context, row *mail.Schedule, n *notes) error 
 		what, err = r.Core.Cancel(ctx, row.Message()) // it may have come there since
 	}
 	switch _, told := errors.AsType[*sluice.Error](err); {
-	case isMissing(err):
+	case sluice.IsNotFound(err):
 		return overAlready
 	case told:
 		return err
@@ -264,12 +264,6 @@ func (r *Request) stop(ctx context.Context, row *mail.Schedule, n *notes) error 
 		n.add("some of the mail is on its way")
 	}
 	return nil
-}
-
-// isMissing reports whether an error says that there is no such thing.
-func isMissing(err error) bool {
-	e, ok := errors.AsType[*sluice.Error](err)
-	return ok && e.Code == sluice.CodeNotFound
 }
 
 // maxBroadcasts bounds the schedules of a list.

@@ -218,7 +218,7 @@ func (r *Request) campaign(ctx context.Context, t *triggered) error {
 		return badCampaign
 	}
 	c, err := r.Templates.Template(ctx, r.ID)
-	if isMissing(err) {
+	if sluice.IsNotFound(err) {
 		return noCampaign
 	}
 	if err != nil {

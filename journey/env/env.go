@@ -5,7 +5,6 @@ package env
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -148,7 +147,7 @@ func (e *env) Journey(id string) (bool, error) {
 
 // isThere says whether an answer was that something is not there.
 func isThere(err error) (bool, error) {
-	if e, ok := errors.AsType[*sluice.Error](err); ok && e.Code == sluice.CodeNotFound {
+	if sluice.IsNotFound(err) {
 		return false, nil
 	}
 	return err == nil, err

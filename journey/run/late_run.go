@@ -69,7 +69,7 @@ func (s *scan) skip(until int64) {
 // run is made then, or passed over.
 func (p *part) holdLate(ctx context.Context, in *inside, at time.Time) error {
 	j, err := p.store.Journey(ctx, in.id)
-	if isNotFound(err) || err == nil && j.Status != journey.StatusLive {
+	if sluice.IsNotFound(err) || err == nil && j.Status != journey.StatusLive {
 		return nil // the session ends
 	}
 	if err != nil {

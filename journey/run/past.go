@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"sluice"
 	"sluice/journey"
 	"sluice/journey/env"
 	"sluice/journey/plan"
@@ -40,7 +41,7 @@ func (j *plans) walkOf(ctx context.Context, s store.JourneyStore, e plan.Env, r 
 	if err == nil {
 		v, err = s.JourneyVersion(ctx, j.number, number)
 	}
-	if isNotFound(err) { // the database has gone back
+	if sluice.IsNotFound(err) { // the database has gone back
 		return nil, nil
 	}
 	if err != nil {

@@ -294,7 +294,7 @@ func (l *Loader) version(ctx context.Context, db *env.Database, stored *store.Jo
 // isUnsendable reports whether the mails of a step cannot be made as templates are now.
 func isUnsendable(err error) bool {
 	var e *env.Unsendable
-	return errors.As(err, &e) || isNotFound(err)
+	return errors.As(err, &e) || sluice.IsNotFound(err)
 }
 
 // mailing prepares the mails of a step.
@@ -311,12 +311,6 @@ func (l *Loader) mailing(ctx context.Context, db *env.Database, m *plan.Mailing)
 // database is where it looks up what journeys are made of.
 func (l *Loader) database() *env.Database {
 	return &env.Database{Journeys: l.Journeys, Templates: l.Templates, Segments: l.Segments}
-}
-
-// isNotFound reports whether the database has said that something is not there.
-func isNotFound(err error) bool {
-	var e *sluice.Error
-	return errors.As(err, &e) && e.Code == sluice.CodeNotFound
 }
 
 // lanesOf are the lanes that mails of a version are queued in, with their tags.

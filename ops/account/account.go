@@ -255,7 +255,7 @@ func (s *Service) verify(ctx context.Context, name, password string, from netip.
 func (s *Service) compare(ctx context.Context, name, password string) (a store.Account, ok bool, err error) {
 	a, err = s.Store.Account(ctx, name)
 	kept := a.Password
-	if e, is := errors.AsType[*sluice.Error](err); is && e.Code == sluice.CodeNotFound {
+	if sluice.IsNotFound(err) {
 		kept, err = absent, nil
 	}
 	if err == nil {
@@ -372,8 +372,7 @@ func (s *Service) look(ctx context.Context, hash string) (store.Session, error) 
 		return store.Session{}, errAway
 	}
 	n, err := s.Store.Session(ctx, hash)
-	e, ok := errors.AsType[*sluice.Error](err)
-	none := ok && e.Code == sluice.CodeNotFound
+	none := sluice.IsNotFound(err)
 	if err != nil && !none {
 		return n, errAway
 	}

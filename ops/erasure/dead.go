@@ -2,7 +2,6 @@ package erasure
 
 import (
 	"context"
-	"errors"
 
 	"sluice"
 	"sluice/ingest"
@@ -35,7 +34,7 @@ func (x *Eraser) eraseDead(ctx context.Context, names []store.Erasure) error {
 		for i := range page {
 			after = page[i].ID
 			l, err := x.Store.DeadLetter(ctx, after)
-			if gone, ok := errors.AsType[*sluice.Error](err); ok && gone.Code == sluice.CodeNotFound {
+			if sluice.IsNotFound(err) {
 				continue // replayed or dropped since it was listed
 			}
 			if err != nil {

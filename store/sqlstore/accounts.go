@@ -207,7 +207,7 @@ func accountChanged() error {
 // lock says nothing to other nodes. What is read now was changed before the session.
 func (s *Store) confirmSession(ctx context.Context, n store.Session) error {
 	is, err := s.Account(ctx, n.Account.Name)
-	if refused, ok := errors.AsType[*sluice.Error](err); ok && refused.Code == sluice.CodeNotFound {
+	if sluice.IsNotFound(err) {
 		err = accountChanged()
 	} else if err == nil && (is.ID != n.Account.ID || is.Password != n.Account.Password || is.UpdatedMillis != n.Account.UpdatedMillis) {
 		err = accountChanged()

@@ -62,7 +62,7 @@ func (t *targets) find(ctx context.Context, hash string) (string, error) {
 	}
 	defer func() { <-t.looks }()
 	target, err := t.of.Link(ctx, hash)
-	if e, ok := errors.AsType[*sluice.Error](err); ok && e.Code == sluice.CodeNotFound {
+	if sluice.IsNotFound(err) {
 		return "", errNoTarget
 	}
 	if err != nil {

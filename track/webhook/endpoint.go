@@ -130,7 +130,7 @@ func (e *endpoint) trouble(ctx context.Context, err error) {
 // attempts get. errOff: it was removed.
 func (e *endpoint) load(ctx context.Context, heads map[int]sluice.Position) error {
 	now, err := e.s.Store.Webhook(ctx, e.hook.ID)
-	if gone, ok := errors.AsType[*sluice.Error](err); ok && gone.Code == sluice.CodeNotFound {
+	if sluice.IsNotFound(err) {
 		return errOff
 	}
 	if err != nil {
@@ -147,7 +147,7 @@ func (e *endpoint) load(ctx context.Context, heads map[int]sluice.Position) erro
 	}
 	if len(rows) < len(heads) { // logs that nobody had read when it was added
 		err = e.s.Store.FillWebhookLanes(ctx, e.hook.ID, e.s.Heads.Follower)
-		if gone, ok := errors.AsType[*sluice.Error](err); ok && gone.Code == sluice.CodeNotFound {
+		if sluice.IsNotFound(err) {
 			return errOff
 		}
 		if err == nil {
