@@ -34,7 +34,7 @@ func collectLedger(to sink, s *Stats) {
 		to.gauge(descLostOpen, float64(s.LostDoubts))
 	}
 	if s.InDoubtSchedules >= 0 {
-		ch <- prometheus.MustNewConstMetric(descScheduled, prometheus.GaugeValue, float64(s.InDoubtSchedules))
+		to.gauge(descScheduled, float64(s.InDoubtSchedules))
 	}
 	if s.InDoubt < 0 {
 		return // the database does not say

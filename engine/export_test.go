@@ -17,3 +17,12 @@ func (e *Engine) OnFetchEnd(f func()) {
 	stop := c.stopFetch
 	c.stopFetch = func() { f(); stop() }
 }
+
+// LandingAddress returns where the listener for opens and clicks is; empty: there is
+// none.
+func (e *Engine) LandingAddress() string {
+	if s := e.landingServer(); s != nil {
+		return s.Address()
+	}
+	return ""
+}

@@ -64,15 +64,6 @@ func (e *Engine) startLanding(ctx context.Context, c *core) error {
 	return nil
 }
 
-// LandingAddress returns where the listener for opens and clicks is; empty: there is
-// none.
-func (e *Engine) LandingAddress() string {
-	if s := e.landingServer(); s != nil {
-		return s.Address()
-	}
-	return ""
-}
-
 func (e *Engine) landingServer() *land.Server {
 	e.mu.Lock()
 	defer e.mu.Unlock()
