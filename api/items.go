@@ -7,6 +7,7 @@ import (
 
 	"sluice"
 	"sluice/ingest"
+	"sluice/lib/jsonscan"
 )
 
 // form is how the items stand in a body.
@@ -44,7 +45,7 @@ func split(body string, f form, items []string) ([]string, error) {
 	if f == formLines {
 		return splitLines(body, items)
 	}
-	at := skipSpace(body, 0)
+	at := jsonscan.Space(body, 0)
 	if at == len(body) {
 		return nil, refusal(sluice.CodeInvalid, "the body is empty; send an event, an array of events, or one event a line as application/x-ndjson")
 	}
@@ -87,7 +88,7 @@ func errTooMany() error {
 // splitArray cuts an array, from behind its bracket, at the commas outside of
 // strings, objects and arrays.
 func splitArray(s string, i int, items []string) ([]string, error) {
-	if i = skipSpace(s, i); i < len(s) && s[i] == ']' {
+	if i = jsonscan.Space(s, i); i < len(s) && s[i] == ']' {
 		return items, checkEnd(s, i+1)
 	}
 	for {
@@ -156,15 +157,8 @@ func endOfString(s string, i int) int {
 }
 
 func checkEnd(s string, i int) error {
-	if skipSpace(s, i) != len(s) {
+	if jsonscan.Space(s, i) != len(s) {
 		return refusal(sluice.CodeInvalid, "something follows the array")
 	}
 	return nil
-}
-
-func skipSpace(s string, i int) int {
-	for i < len(s) && (s[i] == ' ' || s[i] == '\t' || s[i] == '\n' || s[i] == '\r') {
-		i++
-	}
-	return i
 }

@@ -35,7 +35,7 @@ func cutArray(text string) cutter { return cutter{text: text, open: '['} }
 
 // Next moves to the next part and reports whether there is one.
 func (c *cutter) Next() bool {
-	s, i := c.text, space(c.text, c.at)
+	s, i := c.text, jsonscan.Space(c.text, c.at)
 	if c.bad {
 		return false
 	}
@@ -44,13 +44,13 @@ func (c *cutter) Next() bool {
 		if i == len(s) || s[i] != c.open {
 			return c.fail()
 		}
-		if i = space(s, i+1); i < len(s) && s[i] == c.open+2 {
+		if i = jsonscan.Space(s, i+1); i < len(s) && s[i] == c.open+2 {
 			return c.end(i + 1)
 		}
 	} else {
 		switch {
 		case i < len(s) && s[i] == ',':
-			i = space(s, i+1)
+			i = jsonscan.Space(s, i+1)
 		case i < len(s) && s[i] == c.open+2: // the closing one: } is {+2, ] is [+2
 			return c.end(i + 1)
 		default:
@@ -87,14 +87,14 @@ func (c *cutter) cutKey(i int) (int, bool) {
 			c.Key = v.Text()
 		}
 	}
-	if i = space(s, end); i == len(s) || s[i] != ':' {
+	if i = jsonscan.Space(s, end); i == len(s) || s[i] != ':' {
 		return i, false
 	}
-	return space(s, i+1), true
+	return jsonscan.Space(s, i+1), true
 }
 
 func (c *cutter) end(i int) bool {
-	if space(c.text, i) != len(c.text) {
+	if jsonscan.Space(c.text, i) != len(c.text) {
 		return c.fail()
 	}
 	c.at, c.text = 0, "" // Next is not called again; if it is, it fails
@@ -157,13 +157,6 @@ func endOfString(s string, i int) int {
 			return len(s) + 1
 		}
 	}
-}
-
-func space(s string, i int) int {
-	for i < len(s) && (s[i] == ' ' || s[i] == '\t' || s[i] == '\n' || s[i] == '\r') {
-		i++
-	}
-	return i
 }
 
 // NumbersFit reports whether every number in a scanned value is one that can be

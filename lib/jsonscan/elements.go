@@ -20,20 +20,20 @@ func ReadArray(text string) Elements { return Elements{walker: walker{text: text
 // Next moves to the next element and reports whether there is one. After the
 // last one it checks that nothing follows the array.
 func (e *Elements) Next() bool {
-	s, i := e.text, space(e.text, e.at)
+	s, i := e.text, Space(e.text, e.at)
 	switch e.state {
 	case atStart:
 		if i == len(s) || s[i] != '[' {
 			return e.fail(i, wantArray)
 		}
-		i = space(s, i+1)
+		i = Space(s, i+1)
 		if i < len(s) && s[i] == ']' {
 			return e.finish(i + 1)
 		}
 	case behindValue:
 		switch {
 		case i < len(s) && s[i] == ',':
-			i = space(s, i+1)
+			i = Space(s, i+1)
 		case i < len(s) && s[i] == ']':
 			return e.finish(i + 1)
 		default:

@@ -98,19 +98,19 @@ func (m *Members) Next() bool {
 	s, i := m.text, m.End
 	switch m.state {
 	case atStart:
-		i = space(s, i)
+		i = Space(s, i)
 		if i == len(s) || s[i] != '{' {
 			return m.noObject()
 		}
-		i = space(s, i+1)
+		i = Space(s, i+1)
 		if i < len(s) && s[i] == '}' {
 			return m.finish(i + 1)
 		}
 	case behindValue:
-		i = space(s, i)
+		i = Space(s, i)
 		switch {
 		case i < len(s) && s[i] == ',':
-			i = space(s, i+1)
+			i = Space(s, i+1)
 		case i < len(s) && s[i] == '}':
 			return m.finish(i + 1)
 		default:
@@ -136,11 +136,11 @@ func (m *Members) member(i int) bool {
 	if escaped {
 		m.Key = string(appendDecoded(nil, m.Key))
 	}
-	i = space(s, end)
+	i = Space(s, end)
 	if i == len(s) || s[i] != ':' {
 		return m.fail(i, wantColon)
 	}
-	i = space(s, i+1)
+	i = Space(s, i+1)
 	if i < len(s) && s[i] == '"' { // the commonest kind
 		end, escaped, why = scanString(s, i+1)
 		m.Value.Kind, m.Value.Escaped = String, escaped
@@ -159,7 +159,7 @@ func (m *Members) member(i int) bool {
 // finish checks that only white space follows the object or array.
 func (w *walker) finish(i int) bool {
 	w.state = atEnd
-	if i = space(w.text, i); i < len(w.text) {
+	if i = Space(w.text, i); i < len(w.text) {
 		return w.fail(i, wantEnd)
 	}
 	return false
@@ -185,7 +185,7 @@ func (w *walker) fail(offset int, why reason) bool {
 // Scan validates a text that is one JSON value of any kind, and returns it
 // without the white space around it. The error is an *Error.
 func Scan(text string) (Value, error) {
-	start := space(text, 0)
+	start := Space(text, 0)
 	v := Value{}
 	end, why := start, fine
 	if start < len(text) && text[start] == '"' {
@@ -196,7 +196,7 @@ func Scan(text string) (Value, error) {
 	}
 	if why == fine {
 		v.Raw = text[start:end]
-		if end = space(text, end); end < len(text) {
+		if end = Space(text, end); end < len(text) {
 			why = wantEnd
 		}
 	}

@@ -33,8 +33,8 @@ func load8(s string, i int) uint64 {
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// space skips white space: RFC 8259, section 2.
-func space(s string, i int) int {
+// Space returns where the white space ends that begins at s[i]: RFC 8259, section 2.
+func Space(s string, i int) int {
 	const set = 1<<' ' | 1<<'\t' | 1<<'\n' | 1<<'\r'
 	for i < len(s) && s[i] <= ' ' && uint64(1)<<s[i]&set != 0 {
 		i++
@@ -235,7 +235,7 @@ func scanNested(s string, i, level int) (end int, why reason) {
 			if c == '{' {
 				objects |= 1
 			}
-			i = space(s, i+1)
+			i = Space(s, i+1)
 			if i < len(s) && s[i] == c+2 { // the closing one: } is {+2, ] is [+2
 				break
 			}
@@ -263,11 +263,11 @@ func scanNested(s string, i, level int) (end int, why reason) {
 // stays open, to where the next value begins.
 func scanClosing(s string, i int, objects uint64, open int) (int, uint64, int, reason) {
 	for {
-		i = space(s, i)
+		i = Space(s, i)
 		isObject := objects&1 != 0
 		switch {
 		case i < len(s) && s[i] == ',':
-			i = space(s, i+1)
+			i = Space(s, i+1)
 			if !isObject {
 				return i, objects, open, fine
 			}
@@ -295,10 +295,10 @@ func scanName(s string, i int) (end int, why reason) {
 	if i, _, why = scanString(s, i+1); why != fine {
 		return i, why
 	}
-	if i = space(s, i); i == len(s) || s[i] != ':' {
+	if i = Space(s, i); i == len(s) || s[i] != ':' {
 		return i, wantColon
 	}
-	return space(s, i+1), fine
+	return Space(s, i+1), fine
 }
 
 // appendDecoded appends the text of a string that has been scanned, given
