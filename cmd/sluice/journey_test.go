@@ -133,7 +133,7 @@ func awaitStatus(t *testing.T, dir, want string) {
 	})
 }
 
-// In a Redis that no program works on nobody is overdue, whoever is: a resume without a choice
+// In a Redis that no program works on nobody is known to be overdue: a resume without a choice
 // asks for the program first.
 func TestJourneyResumeWantsAProgram(t *testing.T) {
 	t.Parallel()
