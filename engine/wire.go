@@ -488,14 +488,7 @@ func (e *core) stop(ctx context.Context) error {
 	if e.stopFetch != nil {
 		e.leases.Announce(ctx) // all followers go on until the others look out for what is given back
 	}
-	for _, w := range []*flow.Writer{e.writer, e.landings} {
-		if w == nil {
-			continue
-		}
-		if err := w.Close(ctx); err != nil {
-			e.log.Warn("requests were not finished in time, their callers do not know whether they are in", "error", err)
-		}
-	}
+	e.endRequests(ctx)
 	if e.stopFetch != nil {
 		e.stopMoving() // first: its last checkpoint waits for the store
 		moved := make(chan struct{})
@@ -527,6 +520,24 @@ func (e *core) stop(ctx context.Context) error {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), CloseTimeout)
 	defer cancel()
 	return e.close(closing)
+}
+
+// endRequests ends what writes to the logs for requests. A Redis that hangs holds it up.
+func (e *core) endRequests(ctx context.Context) {
+	ctx, cancel := stopShare(ctx)
+	defer cancel()
+	var closing sync.WaitGroup
+	for _, w := range []*flow.Writer{e.writer, e.landings} {
+		if w == nil {
+			continue
+		}
+		closing.Go(func() {
+			if err := w.Close(ctx); err != nil {
+				e.log.Warn("requests were not finished in time, their callers do not know whether they are in", "error", err)
+			}
+		})
+	}
+	closing.Wait()
 }
 
 // stopShareMost bounds what one step of a stop takes of the time for all of them.
