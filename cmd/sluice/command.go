@@ -153,7 +153,7 @@ func (m *Main) dispatch(ctx context.Context) error {
 		return usageError{fmt.Errorf("%s: %w", cmd.name, err)}
 	}
 	if c.given.help {
-		return writeHelp(m.Stdout, cmd, c.given.helpAll)
+		return errors.Join(c.explain(cmd, c.given.helpAll), c.unsaid)
 	}
 	return m.withSignals(ctx, c)
 }

@@ -15,16 +15,26 @@ import (
 func runHelp(_ context.Context, c *call) error {
 	switch len(c.given.args) {
 	case 0:
-		writeOverview(c.main.Stdout)
+		w := &strings.Builder{}
+		writeOverview(w)
+		c.print("%s", strings.TrimSuffix(w.String(), "\n"))
 		return nil
 	case 1:
 		cmd, err := findCommand(c.given.args[0])
 		if err != nil {
 			return err
 		}
-		return writeHelp(c.main.Stdout, cmd, false)
+		return c.explain(cmd, false)
 	}
 	return usagef("help: explains one command at a time")
+}
+
+// explain prints what writeHelp writes.
+func (c *call) explain(cmd command, all bool) error {
+	w := &strings.Builder{}
+	err := writeHelp(w, cmd, all)
+	c.print("%s", strings.TrimSuffix(w.String(), "\n"))
+	return err
 }
 
 // writeOverview lists all commands.

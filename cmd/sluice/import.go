@@ -45,9 +45,8 @@ events are written to FILE.rejected with numbers and reasons, and the exit code 
     sluice import undo old.csv.gz          count what its imports put in
     sluice import undo old.csv.gz --yes    remove it, also from the series
 
-FILE.imported notes what was written, so that the rows of an import are known from all
-others; an undo renames it to FILE.imported.undone. What else came of the events stays:
-suppressions, ways of journeys.
+FILE.imported notes which rows an import wrote; an undo renames it to FILE.imported.undone.
+What else came of the events stays: suppressions, ways of journeys.
 
     sluice import users people.csv.gz --columns "id=external_id"
 

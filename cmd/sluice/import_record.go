@@ -162,7 +162,8 @@ func (c *call) importUndo(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.warnOfDeployment(ctx, running, name, sources); err != nil {
+	others, err := c.warnOfDeployments(ctx, running, name, sources)
+	if err != nil {
 		return err
 	}
 	left, err := imports.Unstored(ctx, running.Store, running.Config.Partitions, batches)
@@ -194,6 +195,10 @@ func (c *call) importUndo(ctx context.Context, name string) error {
 	}
 	c.print("%s events removed, also from the series", grouped(int64(rows)))
 	c.print("what stays: suppressions, openings and clicks of mails, ways of journeys, counts of profiles that came of them; dead letters; what backups have")
+	if others {
+		c.print("the record %s stays: it is of imports into other deployments as well", name)
+		return nil
+	}
 	aside, err := setAside(name)
 	if err != nil {
 		return fmt.Errorf("import undo: all is undone, and the record stays: %w", err)
@@ -202,28 +207,26 @@ func (c *call) importUndo(ctx context.Context, name string) error {
 	return nil
 }
 
-// warnOfDeployment says that a record is of imports into other deployments than this. It is
-// not refused: a restore gives a deployment another id, and its rows are still there.
-func (c *call) warnOfDeployment(ctx context.Context, running *engine.Running, name string, sources map[recordSource]bool) error {
+// warnOfDeployments says that a record is of imports into other deployments than this, or
+// into others as well. It is not refused: a restore gives a deployment another id, and its
+// rows are still there.
+func (c *call) warnOfDeployments(ctx context.Context, running *engine.Running, name string, sources map[recordSource]bool) (others bool, err error) {
 	here, err := deploymentText(ctx, running)
 	if err != nil {
-		return err
+		return false, err
 	}
-	var others []string
+	var names []string
 	for s := range sources {
-		if s.deployment == here {
-			return nil
-		}
-		if s.deployment != "" && !slices.Contains(others, s.deployment) {
-			others = append(others, s.deployment)
+		if s.deployment != "" && s.deployment != here && !slices.Contains(names, s.deployment) {
+			names = append(names, s.deployment)
 		}
 	}
-	if len(others) > 0 {
-		slices.Sort(others)
+	if len(names) > 0 {
+		slices.Sort(names)
 		fmt.Fprintf(c.main.Stderr, "sluice: %s is of imports into deployment %s, and this is deployment %s; are --redis and --database right? Only a restore gives a deployment another id\n",
-			name, safeText(strings.Join(others, ", ")), here)
+			name, safeText(strings.Join(names, ", ")), here)
 	}
-	return nil
+	return len(names) > 0, nil
 }
 
 // deploymentText is the deployment that a command works on, as a record and a backup have it.

@@ -163,6 +163,13 @@ func TestUndoElsewhereKeepsTheRecord(t *testing.T) {
 		}
 		imported(production, file) // with a record of its own
 	}
+	// The same file was imported into both, by mistake: production can still undo its own.
+	mustRun(t, staging, "import", "undo", filepath.Join(staging, "old.ndjson"), "--yes")
+	imported(staging, file)
+	undo(staging, "stays: it is of imports into other deployments as well", "is of imports into deployment ", "--yes")
+	if _, err := os.Stat(file + recordSuffix); err != nil {
+		t.Error(err)
+	}
 	// A record of before this version says nothing of its deployment.
 	write(t, file+recordSuffix, strings.Join(regexp.MustCompile(`"deployment":"[0-9a-f]+",`).Split(string(record), -1), ""))
 	undo(staging, "0 events were put in by it", "")

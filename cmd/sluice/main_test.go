@@ -217,7 +217,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	configure(t, dir, "")
 	mustRun(t, dir, "migrate")
 	mustRun(t, dir, "suppression", "add", "ann@example.com", "bob@example.com")
-	for _, args := range []string{"suppression list --json", "key create --name shop", "config show", "version", "completion bash", "man"} {
+	for _, args := range []string{"suppression list --json", "key create --name shop", "config show", "version", "completion bash", "man", "help", "help key"} {
 		var stderr buffer
 		m := Main{Args: strings.Fields(args), Dir: dir, Stdout: full, Stderr: &stderr}
 		code, text := m.Run(t.Context()), stderr.String()

@@ -7,12 +7,15 @@ import (
 
 // Marshal is json.Marshal, but <, > and & stand as they are: escaped they have six bytes
 // each, and what is kept of texts is bounded by bytes.
-func Marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
+func Marshal(v any) ([]byte, error) { return AppendMarshal(nil, v) }
+
+// AppendMarshal is Marshal that appends. With an error it returns dst as it was.
+func AppendMarshal(dst []byte, v any) ([]byte, error) {
+	b := bytes.NewBuffer(dst)
+	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		return nil, err
+		return dst, err
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

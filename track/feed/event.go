@@ -40,12 +40,12 @@ func Append(b []byte, e *sluice.Event) []byte {
 	if e.Properties != "" {
 		shown.Properties = json.RawMessage(e.Properties)
 	}
-	text, err := jsonscan.Marshal(&shown)
+	b, err := jsonscan.AppendMarshal(b, &shown)
 	if err != nil {
 		shown.Properties, _ = json.Marshal(e.Properties) // a text
-		text, _ = jsonscan.Marshal(&shown)               // texts alone: nothing that could fail
+		b, _ = jsonscan.AppendMarshal(b, &shown)         // texts alone: nothing that could fail
 	}
-	return append(b, text...)
+	return b
 }
 
 // Filter chooses events. An empty part of it chooses all.
