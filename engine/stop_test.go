@@ -45,7 +45,8 @@ func TestAStalledClientLeavesTheStopItsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = redis.Stop(context.Background()) })
-	database := "sqlite:" + filepath.Join(t.TempDir(), "sluice.db")
+	path := filepath.Join(t.TempDir(), "sluice.db")
+	database := "sqlite:" + path
 	settings := func(c *config.Config) {
 		c.Sending, c.Domains.Check, c.SMTPD.Listen, c.SMTPD.RequireAuth = "on", false, "127.0.0.1:0", false
 		c.Routes = []config.Route{{Name: "relay", Weight: 1, SMTP: config.SMTPRoute{URL: config.URL("smtp://" + relay.Addr()), Plain: true}}}
@@ -54,6 +55,9 @@ func TestAStalledClientLeavesTheStopItsTime(t *testing.T) {
 	t.Cleanup(answer)
 	db := databaseOf(t, database)
 	track(t, e, `{"attributes":[{"external_id":"p0","email":"p0@example.com"}]}`)
+	await(t, "the person is there", func() bool {
+		return len((&tracked{Engine: e, path: path}).texts(t, "SELECT name FROM user_keys WHERE name = 'p0'")) == 1
+	})
 	call(t, e, "/v1/messages", `[{"from":"us@example.org","to":[{"email":"p0@example.com","user_id":"p0"}],"subject":"News","text":"Hello","class":"marketing"}]`)
 	<-onTheWire
 
@@ -107,7 +111,11 @@ func TestADatabaseThatHangsLeavesTheStopItsTime(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = way.Close() })
 	e := open(t, redis, strings.Replace(database, u.Host, way.Addr(), 1), 2)
-	publish(t, databaseOf(t, database, "x"), "\nid: a\nentry: {when: {event: signup}}\nsteps:\n  - {id: one, message: {template: x}}\n")
+	var steps strings.Builder // somebody is due each second
+	for n := range 120 {
+		fmt.Fprintf(&steps, "  - {id: s%d, delay: {for: 1s}, next: s%d}\n", n, n+1)
+	}
+	publish(t, databaseOf(t, database, "x"), "\nid: a\nentry: {when: {event: signup}}\nsteps:\n  - {id: one, message: {template: x}, next: s0}\n"+steps.String()+"  - {id: s120, delay: {for: 1s}}\n")
 	all(t, e, 10, "signup")
 	await(t, "people are moved", func() bool { return counts(t, e, "journey/a/one/passed") == 10 })
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
@@ -119,7 +127,8 @@ func TestADatabaseThatHangsLeavesTheStopItsTime(t *testing.T) {
 	})
 	way.Stall()
 	t.Cleanup(way.Resume)
-	all(t, e, 10, "signup") // to be moved
+	stalled := time.Now()
+	await(t, "who moves people waits for the database", func() bool { return time.Since(stalled) > 3*time.Second })
 	err = e.Stop(ctx)
 	if left != nil {
 		t.Error(fmt.Errorf("the others read on until the time was over: %w", left))
