@@ -65,7 +65,7 @@ func (e *Envelope) Held() (r Result, held bool) {
 	if err == nil {
 		return Result{}, false
 	}
-	return Result{Kind: ResultUntried, Text: ReplyText(err.Error())}, true
+	return Result{Kind: ResultUntried, Held: err, Text: ReplyText(err.Error())}, true
 }
 
 // ResultKind says what is known of an attempt.
@@ -143,6 +143,11 @@ type Result struct {
 	// Cause is why the route does not work, of what is its fault; empty: it does, or
 	// nobody knows.
 	Cause Cause
+
+	// Held is why its sender held it back, or one before it on its connection; nil: it did
+	// not (Envelope.Held). Connected says that there was a connection for it by then.
+	Held      error
+	Connected bool
 
 	Throttled  bool          // the other side wants fewer
 	RetryAfter time.Duration // what the other side asks for; 0: nothing

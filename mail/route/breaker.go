@@ -87,7 +87,7 @@ func (b *breaker) count(ok bool, after time.Duration, now time.Time) {
 type ending struct {
 	lost     bool          // it died, or could not be had
 	refused  bool          // something was refused for our sake
-	answered bool          // something was answered otherwise: taken, or refused for its own
+	answered bool          // something was answered otherwise: taken, or refused for its own; or it could be, but was held back
 	fewer    bool          // the other side wants fewer, which is for the pace to heed
 	after    time.Duration // what it asks for
 }
@@ -98,6 +98,8 @@ func (e *ending) add(r *mail.Result) {
 	switch {
 	case wantsFewer(r):
 		e.fewer = true
+	case r.Held != nil && r.Connected: // a relay slow to greet would else stay paused: its probe is held back as too late
+		e.answered = true
 	case r.Kind == mail.ResultUntried || r.Kind == mail.ResultInDoubt:
 		e.lost = e.lost || ours
 	case ours:

@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -277,6 +278,25 @@ func TestBreaker(t *testing.T) {
 	}
 	if s := b.Routes()[0]; s.Breaker != "closed" || s.Opened != 2 {
 		t.Fatalf("%+v", s)
+	}
+}
+
+// A relay may take so long to greet that the probe is too late then, and held back. Its
+// connection works all the same. What is held back without one says nothing.
+func TestProbeThatIsHeldBack(t *testing.T) {
+	b := newBed(t, Options{Routes: []Settings{named("main")}})
+	for range openAfter {
+		b.report("main", "x@example.com", untried)
+	}
+	held := mail.Result{Kind: mail.ResultUntried, Held: errors.New("too late")}
+	for _, connected := range []bool{false, true} {
+		b.clock.Move(openFirst)
+		b.wantTaker("main", "x@example.com")
+		held.Connected = connected
+		b.report("main", "x@example.com", held)
+		if s := b.Routes()[0]; (s.Breaker == "closed") != connected {
+			t.Fatalf("connected %v: %+v", connected, s)
+		}
 	}
 }
 

@@ -16,11 +16,16 @@ import (
 
 const (
 	// answerWithin is how long a server may take for the last reply (RFC 5321, 4.5.3.2.6).
-	// A mail that is begun so long before DoubtAfter is over is recorded by then.
+	// A mail that is begun so long before DoubtAfter is over is recorded by then, unless the
+	// replies before the last one take minutes as well.
 	answerWithin = 10 * time.Minute
 
 	// beginWithin is how long after its mark a mail may be begun in any case, unless
-	// DoubtAfter is shorter.
+	// DoubtAfter is shorter. A relay that takes longer to connect costs a second mark: its
+	// connection stays, and takes the mail then.
+	//
+	// It holds for a process that is not cut off, too. One that begins a mail late may be
+	// cut off behind that. The other process counts from the mark, and leaves it no time.
 	beginWithin = 5 * time.Second
 )
 

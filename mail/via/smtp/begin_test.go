@@ -63,7 +63,7 @@ func TestMailIsHeldBackUntilItIsBegun(t *testing.T) {
 					continue
 				}
 				again = append(again, all[i])
-				if one.Blame != mail.BlameNobody || one.Closed || one.Text != "stopped since" {
+				if one.Blame != mail.BlameNobody || one.Closed || one.Text != "stopped since" || one.Held == nil || !one.Connected {
 					t.Errorf("mail %d: %+v", i, one)
 				}
 			}

@@ -24,6 +24,7 @@ type plan struct {
 func (s *session) begin(e *mail.Envelope) (plan, *mail.Result) {
 	if r, held := e.Held(); held {
 		s.carried--
+		r.Connected = true
 		return plan{}, &r
 	}
 	return s.check(e)
