@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"time"
 
 	"sluice/mail"
@@ -81,13 +82,17 @@ func (t *tempo) cut(begun int) {
 type lap struct {
 	began, first, last time.Time
 	broken             bool // not all were answered, so the times say nothing
-	held               int  // mails that were not begun (begin.go)
+	held               bool // the sender held mails back (begin.go), so the times say nothing
+	late               int  // of them, those that would have been begun too late
 }
 
 // note notes a result. Those of a window come one after the other.
 func (l *lap) note(r *mail.Result, now time.Time) {
-	if r.Kind == mail.ResultUntried && r.Blame == mail.BlameNobody {
-		l.held++
+	if r.Held != nil {
+		l.held = true
+		if errors.Is(r.Held, errLate) {
+			l.late++
+		}
 		return
 	}
 	if l.first.IsZero() {
@@ -104,8 +109,11 @@ func (s *Sender) learn(c *crew, mails int, l *lap) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l.held > 0 {
-		c.tempo.cut(mails - l.held)
+	switch {
+	case l.late > 0:
+		c.tempo.cut(mails - l.late)
+		return
+	case l.held: // mail that is stopped or suppressed says nothing of the relay
 		return
 	}
 	c.tempo.learn(mails, l.first.Sub(l.began), l.last.Sub(l.began))

@@ -3,6 +3,8 @@ package spool
 import (
 	"testing"
 	"time"
+
+	"sluice/mail"
 )
 
 // relayTimes is a relay that answers the first mail of a window after first and each
@@ -70,6 +72,20 @@ func TestTempo(t *testing.T) {
 	}
 	if sizes := fast.windows(&tempo, 8); sizes[len(sizes)-1] != 16 {
 		t.Errorf("then all are begun in time: %v", sizes)
+	}
+	learned := func(why error) int {
+		tempo := newTempo(16)
+		fast.windows(&tempo, 10)
+		l, now, c := lap{began: time.Now()}, time.Now(), &crew{tempo: tempo}
+		l.note(&mail.Result{Kind: mail.ResultSent}, now)
+		for range 15 {
+			l.note(&mail.Result{Kind: mail.ResultUntried, Held: why}, now)
+		}
+		(&Sender{}).learn(c, 16, &l)
+		return c.tempo.window()
+	}
+	if late, stopped := learned(errLate), learned(errStopped); late != 1 || stopped != 16 {
+		t.Errorf("15 of 16 mails are held back: a window of %d if they are late, of %d if they are stopped", late, stopped)
 	}
 	one := newTempo(1)
 	if sizes := slow.windows(&one, 20); sizes[19] != 1 {
