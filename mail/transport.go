@@ -25,7 +25,8 @@ type Transport interface {
 
 	// Deliver attempts the envelopes, at most Window of them, in order, and calls
 	// done once for each, from one goroutine, as soon as its result is known. It asks
-	// Envelope.Held right before it begins each.
+	// Envelope.Held right before it begins each, and again before the content if it has
+	// waited for replies meanwhile.
 	// When it returns, all are done. When ctx ends it stops as soon as it can:
 	// those not begun are ResultUntried, those whose end is open ResultInDoubt.
 	Deliver(ctx context.Context, envelopes []Envelope, done func(i int, r Result))
@@ -50,8 +51,8 @@ type Envelope struct {
 	UTF8     bool // it has them in an address or a header (RFC 6531)
 	Tags     []string
 
-	// Go says why the envelope is not to be begun any more; nil: it may be. It waits for
-	// nobody, and may be called from any goroutine. A nil Go: it always may.
+	// Go says why the envelope is not to be begun, or its content not to follow; nil: it may.
+	// It waits for nobody, and may be called from any goroutine. A nil Go: it always may.
 	Go func() error
 }
 

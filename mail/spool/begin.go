@@ -2,6 +2,7 @@ package spool
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"sluice/mail"
@@ -11,8 +12,9 @@ import (
 // connects and logs in, or waits for replies to the mails before it in its window.
 // Meanwhile operators stop mail, and recipients unsubscribe. Another process may take this
 // one for dead, and attempt the mail itself. So the transport asks again right before that
-// octet (mail.Envelope.Go), of what is in memory. A mail that is held back was not
-// attempted: its mark is taken back, and it waits in its lane, where the rest is decided.
+// octet, and before a content that has waited for replies (mail.Envelope.Go). The answer is
+// from memory. A mail that is held back was not attempted: its mark is taken back, and it
+// waits in its lane, where the rest is decided.
 
 const (
 	// answerWithin is how long a server may take for the last reply (RFC 5321, 4.5.3.2.6).
@@ -43,12 +45,27 @@ func (s *Sender) beginUntil() (millis int64) {
 	return s.Clock.Now().Add(within).UnixMilli()
 }
 
-// heldBack returns why a marked send is not to be begun by a transport now; nil: it may be.
-// It may be called from several goroutines at once, and waits for nobody.
-func (s *Sender) heldBack(t mail.Transport, send *mail.Send, untilMillis int64) error {
+// goes returns what a transport asks about a marked send: why it is not to be begun, or its
+// content not to follow (mail.Envelope.Go). A mail that was begun in time is never too late
+// for its content: a relay that takes seconds for each RCPT would never get any mail.
+func (s *Sender) goes(t mail.Transport, send *mail.Send, untilMillis int64) func() error {
+	var begun atomic.Bool
+	return func() error {
+		if !begun.Load() && s.Clock.Now().UnixMilli() >= untilMillis {
+			return errLate
+		}
+		err := s.heldBack(t, send)
+		if err == nil {
+			begun.Store(true)
+		}
+		return err
+	}
+}
+
+// heldBack returns why a marked send may not leave by a transport now; nil: it may. It
+// may be called from several goroutines at once, and waits for nobody.
+func (s *Sender) heldBack(t mail.Transport, send *mail.Send) error {
 	switch {
-	case s.Clock.Now().UnixMilli() >= untilMillis:
-		return errLate
 	case s.Routes.Holds(t, send):
 		return errStopped
 	case !s.Suppress.Fresh(send.Class):

@@ -154,3 +154,30 @@ func TestMailIsNotBegunLongAfterItsMark(t *testing.T) {
 		t.Errorf("%d mails arrived", taking.Received())
 	}
 }
+
+// TestABegunMailIsNotTooLateForItsContent: a relay that takes longer for RCPT than a mail
+// may wait behind its mark gets it all the same.
+func TestABegunMailIsNotTooLateForItsContent(t *testing.T) {
+	b := newBed(t)
+	clock := &ahead{}
+	taking, err := sink.Start(sink.Options{Without: []string{"CHUNKING"}, Fault: func(at sink.At) sink.Act {
+		if at.Step == sink.OnRcpt {
+			clock.hours.Add(1)
+		}
+		return sink.Act{}
+	}})
+	b.must(err)
+	t.Cleanup(func() { _ = taking.Close() })
+	relay, err := smtp.New(smtp.Options{Name: "slow", Address: taking.Addr(), TLS: smtp.TLSNone, Connections: 1})
+	b.must(err)
+	w := &watched{Transport: relay}
+	o := b.open(b.router(w), nil)
+	o.sender.Clock, o.sender.DoubtAfter = clock, 605*time.Second
+	o.run()
+	o.submit(draft("u@slow.example", mail.PriorityNormal, mail.ClassTransactional))
+	b.eventually("the relay has answered", func() bool { return len(w.results()) > 0 })
+	if said := w.results(); said[0].Kind != mail.ResultSent {
+		t.Errorf("the relay says %+v", said[0])
+	}
+	b.eventually("it has left", func() bool { return o.totals() == "sent 1" })
+}

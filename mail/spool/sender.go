@@ -346,7 +346,7 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 	envelopes, sends := make([]mail.Envelope, len(ready)), make([]*mail.Send, len(ready))
 	for i, it := range ready {
 		envelopes[i], sends[i] = made[it].Envelope, &it.send
-		envelopes[i].Go = func() error { return s.heldBack(t, &it.send, untilMillis) }
+		envelopes[i].Go = s.goes(t, &it.send, untilMillis)
 	}
 	results := s.deliver(ctx, c, ready, envelopes)
 	s.Routes.Ended(t, sends, results, s.Clock.Now())

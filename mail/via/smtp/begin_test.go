@@ -21,27 +21,34 @@ func heldBy(all []mail.Envelope, held *atomic.Bool) {
 	}
 }
 
-// A sender that does not want a mail any more is heard until its first octet is written,
+// A sender that does not want a mail any more is heard until its content is written,
 // whatever the connection has waited for. What is held back is untried, by nobody's fault.
-// It uses up none of the messages of the connection, which goes on.
+// Before its first octet it uses up none of the messages of the connection, which goes on.
+// Behind DATA the connection ends.
 func TestMailIsHeldBackUntilItIsBegun(t *testing.T) {
 	for _, x := range []struct {
 		name    string
 		without []string
 		at      sink.At // where the sender changes its mind
 		want    string
+		ends    bool // the connection does
 	}{
-		{"chunking, connecting", nil, sink.At{Step: sink.OnConnect, Message: -1}, "-----"},
-		{"pipelining, connecting", modes[1].without, sink.At{Step: sink.OnConnect, Message: -1}, "-----"},
-		{"lockstep, connecting", modes[2].without, sink.At{Step: sink.OnConnect, Message: -1}, "-----"},
-		{"pipelining, behind a content", modes[1].without, sink.At{Step: sink.OnEnd, Message: 1}, "SSS--"}, // the third was begun with that content
-		{"lockstep, behind a content", modes[2].without, sink.At{Step: sink.OnEnd, Message: 1}, "SS---"},
-		{"lockstep, behind RSET", modes[2].without, sink.At{Step: sink.OnReset, Message: 0}, "F----"},
+		{"chunking, connecting", nil, sink.At{Step: sink.OnConnect, Message: -1}, "-----", false},
+		{"pipelining, connecting", modes[1].without, sink.At{Step: sink.OnConnect, Message: -1}, "-----", false},
+		{"lockstep, connecting", modes[2].without, sink.At{Step: sink.OnConnect, Message: -1}, "-----", false},
+		{"pipelining, behind a content", modes[1].without, sink.At{Step: sink.OnEnd, Message: 1}, "SS---", true}, // the third was begun with that content
+		{"lockstep, behind a content", modes[2].without, sink.At{Step: sink.OnEnd, Message: 1}, "SS---", false},
+		{"lockstep, behind RSET", modes[2].without, sink.At{Step: sink.OnReset, Message: 0}, "F----", false},
+		{"pipelining, at the first MAIL", modes[1].without, sink.At{Step: sink.OnMail, Message: 0}, "-----", true},
+		{"pipelining, at DATA", modes[1].without, sink.At{Step: sink.OnData, Message: 2}, "SS---", true},
+		{"lockstep, at the first MAIL", modes[2].without, sink.At{Step: sink.OnMail, Message: 0}, "-----", true},
+		{"lockstep, at RCPT", modes[2].without, sink.At{Step: sink.OnRcpt, Message: 2}, "SS---", true},
+		{"lockstep, at DATA", modes[2].without, sink.At{Step: sink.OnData, Message: 4}, "SSSS-", true},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			var held atomic.Bool
 			s := startSink(t, sink.Options{Without: x.without, Fault: func(at sink.At) sink.Act {
-				if at.Step == x.at.Step && at.Message == x.at.Message {
+				if at.Connection == 0 && at.Step == x.at.Step && at.Message == x.at.Message {
 					held.Store(true)
 				}
 				if x.at.Step == sink.OnReset && at.Step == sink.OnRcpt && at.Message == 0 {
@@ -58,13 +65,17 @@ func TestMailIsHeldBackUntilItIsBegun(t *testing.T) {
 			}
 			compare(t, s, all, results)
 			var again []mail.Envelope
+			wantText, accepted := "stopped since", 1
 			for i, one := range results {
 				if one.Kind != mail.ResultUntried {
 					continue
 				}
 				again = append(again, all[i])
-				if one.Blame != mail.BlameNobody || one.Closed || one.Text != "stopped since" || one.Held == nil || !one.Connected {
+				if one.Blame != mail.BlameNobody || one.Closed || one.Text != wantText || one.Held == nil || !one.Connected || one.Cause != "" {
 					t.Errorf("mail %d: %+v", i, one)
+				}
+				if x.ends {
+					wantText, accepted = "the connection was closed, since a mail before it was held back: stopped since", 2
 				}
 			}
 			before := s.Received()
@@ -74,7 +85,7 @@ func TestMailIsHeldBackUntilItIsBegun(t *testing.T) {
 					t.Errorf("then: %+v", one)
 				}
 			}
-			if s.Received() != before+len(again) || s.Accepted() != 1 {
+			if s.Received() != before+len(again) || s.Accepted() != accepted {
 				t.Errorf("then %d mails more over %d connections", s.Received()-before, s.Accepted())
 			}
 		})

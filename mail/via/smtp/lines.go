@@ -12,7 +12,7 @@ import "fmt"
 func (s *session) flights(w *window) {
 	open := -1 // whose DATA was answered with 354
 	for i := w.first; i <= w.last; i++ {
-		if s.unasked() {
+		if s.unasked() || open >= 0 && s.withholds(w, open) {
 			return
 		}
 		var p plan
@@ -55,6 +55,28 @@ func (s *session) flights(w *window) {
 			open = i
 		}
 	}
+}
+
+// withholds asks the sender again right before a content: the replies before it may have
+// taken minutes. Only the end of the connection takes DATA back, so the session is over.
+func (s *session) withholds(w *window, i int) bool {
+	if w.mails[i].said {
+		return false
+	}
+	r, held := w.envelopes[i].Held()
+	if held {
+		r.Connected = true
+		w.settle(i, r)
+		s.halt(withheld{r.Held}, 0)
+	}
+	return held
+}
+
+// withheld is why a session ends whose mail was held back between DATA and its content.
+type withheld struct{ why error }
+
+func (w withheld) Error() string {
+	return "the connection was closed, since a mail before it was held back: " + w.why.Error()
 }
 
 // addContent adds the content of a message. It adds a dot alone if the server
@@ -166,6 +188,9 @@ func (s *session) step(w *window, i int) bool {
 			w.settle(i, m.verdict)
 			return true
 		}
+	}
+	if s.withholds(w, i) {
+		return false
 	}
 	s.addContent(w, i)
 	s.push()

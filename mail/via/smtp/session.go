@@ -148,6 +148,10 @@ func (s *session) broken() bool { return s.why() != nil }
 func (s *session) untried() mail.Result {
 	why := s.why()
 	blame := mail.BlameRoute
+	var held withheld
+	if errors.As(why, &held) {
+		return mail.Result{Kind: mail.ResultUntried, Held: held.why, Connected: true, Remote: s.remote, Text: oneLine(why.Error())}
+	}
 	if errors.Is(why, context.Canceled) || errors.Is(why, context.DeadlineExceeded) {
 		blame = mail.BlameNobody
 	}
