@@ -44,6 +44,35 @@ type Result struct {
 	Domain        string           `json:"domain"`
 	CheckedMillis int64            `json:"checked_ms"`
 	Findings      []doctor.Finding `json:"findings"`
+
+	// Carried are the checks that DNS did not answer, so that Findings also has the
+	// problems of an earlier look. They refuse no mail.
+	Carried []doctor.Check `json:"carried,omitempty"`
+}
+
+// carry takes over the problems that were found before, of checks that could not be made now:
+// what DNS does not say is not mended.
+func (r *Result) carry(before *Result) {
+	now := r.Findings
+	for _, f := range before.Findings {
+		unknown, known := false, false
+		for i := range now {
+			unknown = unknown || now[i].Check == f.Check && now[i].Severity == doctor.SeverityUnknown
+			known = known || now[i].Check == f.Check && isProblem(&now[i])
+		}
+		if !isProblem(&f) || !unknown || known {
+			continue
+		}
+		r.Findings = append(slices.Clip(r.Findings), f)
+		if !slices.Contains(r.Carried, f.Check) {
+			r.Carried = append(slices.Clip(r.Carried), f.Check)
+		}
+	}
+}
+
+// isProblem reports whether a finding asks somebody to do something.
+func isProblem(f *doctor.Finding) bool {
+	return f.Severity == doctor.SeverityError || f.Severity == doctor.SeverityWarning
 }
 
 // Checked is when it was looked at.
@@ -60,10 +89,13 @@ func (r *Result) Worst(s doctor.Severity) *doctor.Finding {
 
 // Refusal is why mail of the domain is not to be accepted, nil if it may be.
 func (r *Result) Refusal() *sluice.Error {
-	f := r.Worst(doctor.SeverityError)
-	if f == nil {
+	i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool {
+		return f.Severity == doctor.SeverityError && !slices.Contains(r.Carried, f.Check)
+	})
+	if i < 0 {
 		return nil
 	}
+	f := &r.Findings[i]
 	return sluice.Refuse(sluice.CodeInvalid, "mail from %s is not accepted, for receivers would refuse it: %s: %s; %s", r.Domain, f.Check, f.Found, f.Remedy)
 }
 
@@ -83,7 +115,7 @@ func (r *Result) fresh(now time.Time) bool {
 func (r *Result) problems() string {
 	var all []string
 	for _, f := range r.Findings {
-		if f.Severity == doctor.SeverityError || f.Severity == doctor.SeverityWarning {
+		if isProblem(&f) {
 			all = append(all, string(f.Check)+" "+string(f.Severity))
 		}
 	}
@@ -313,8 +345,8 @@ func (w *Watcher) keep(ctx context.Context, r *Result) {
 	}
 }
 
-// note takes over what was found, and tells the log what has changed. false: the
-// domain is none that is met.
+// note takes over what was found, completes it (carry), and tells the log what has
+// changed. false: the domain is none that is met.
 func (w *Watcher) note(r *Result) bool {
 	w.mu.Lock()
 	d := w.watched[r.Domain]
@@ -327,6 +359,7 @@ func (w *Watcher) note(r *Result) bool {
 		close(d.looked)
 		d.looked = nil
 	}
+	r.carry(&d.result)
 	d.result = *r
 	before, now := d.told, r.problems()
 	d.told = now
@@ -337,7 +370,7 @@ func (w *Watcher) note(r *Result) bool {
 		w.Log.Info("sender domain has no problems any more", "domain", r.Domain)
 	default:
 		for _, f := range r.Findings {
-			if f.Severity == doctor.SeverityError || f.Severity == doctor.SeverityWarning {
+			if isProblem(&f) {
 				w.Log.Warn("sender domain has problems; `sluice domain check` says more", "domain", r.Domain, "check", f.Check, "severity", f.Severity, "found", f.Found, "remedy", f.Remedy)
 			}
 		}

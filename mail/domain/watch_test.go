@@ -313,6 +313,43 @@ func TestErrorsAreRenewed(t *testing.T) {
 	})
 }
 
+// An error that DNS does not answer for is no end of it: it is told of and looked at until it
+// is known to be mended. It refuses no mail meanwhile.
+func TestErrorsOutlastSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &looks{found: map[string]doctor.Severity{"bad.example": doctor.SeverityError}, counts: map[string]int{}}
+		var log lines
+		w := NewWatcher(l.look, empty{}, sluice.SystemClock{}, slog.New(slog.NewTextHandler(&log, nil)))
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go w.Run(ctx, ctx) // ends with ctx
+		w.Meet("bad.example")
+		<-time.After(renewEvery)
+		l.set("bad.example", doctor.SeverityUnknown)
+		for range 3 {
+			looks := l.count("bad.example")
+			<-time.After(badFor + renewEvery)
+			r := w.Results()[0]
+			if l.count("bad.example") == looks || r.Worst(doctor.SeverityError) == nil || len(r.Findings) != 2 || r.Refusal() != nil {
+				t.Fatalf("%+v after %d looks", r, l.count("bad.example"))
+			}
+		}
+		if strings.Contains(log.String(), "no problems any more") {
+			t.Error(log.String())
+		}
+		l.set("bad.example", doctor.SeverityError)
+		<-time.After(badFor + renewEvery)
+		if r := w.Results()[0]; r.Refusal() == nil || len(r.Findings) != 1 {
+			t.Errorf("it is seen again: %+v", r)
+		}
+		l.set("bad.example", doctor.SeverityOK)
+		<-time.After(badFor + renewEvery)
+		if r := w.Results()[0]; r.Worst(doctor.SeverityError) != nil || !strings.Contains(log.String(), "no problems any more") {
+			t.Errorf("it is mended: %+v", r)
+		}
+	})
+}
+
 // Domains are remembered up to a bound.
 func TestWatcherForgets(t *testing.T) {
 	x := NewWatcher(nil, nil, clocktest.At(time.UnixMilli(1)), slog.New(slog.DiscardHandler))
