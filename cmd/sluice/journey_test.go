@@ -109,6 +109,9 @@ func TestJourneyShowsNothingUnprintable(t *testing.T) {
 		}
 		return got
 	}
+	await(t, "it is known where people are", func() bool {
+		return !strings.Contains(sluiceRun(t, s.dir, "journey", "why", "odd", "--user", "u-7").stdout, "is not known yet")
+	})
 	printed(`: "Wien\x7f\u009b2J\u202e"`, "why", "odd", "--user", "u-7")
 	write(t, file, printed(`"Graz\u007f\u009b2J\u202e"`, "show", "odd"))
 	if got := printed("", "diff", file); got != "journey odd: nothing would change\n" {

@@ -100,7 +100,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 func TestUsageErrors(t *testing.T) {
 	tests := []struct{ args, want string }{
 		{"sevre", "sluice: unknown command sevre; did you mean serve?"},
-		{"xyzzy", "sluice: unknown command xyzzy; known are serve, dev, demo, health, doctor, domain, migrate, tail, top, sending, mailbox, doubt, dead, gaps, alert, key, account, template, journey, suppression, group, bounce, webhook, backup, restore, import, spill, export, hook, config, completion, man, version, help"},
+		{"xyzzy", "sluice: unknown command xyzzy; known are serve, dev, demo, health, doctor, domain, migrate, tail, top, sending, mailbox, doubt, schedule, dead, gaps, alert, key, account, template, journey, suppression, group, bounce, webhook, backup, restore, import, spill, export, hook, config, completion, man, version, help"},
 		{"help tial", "sluice: unknown command tial; did you mean tail?"},
 		{"serve --lisen x", "sluice: serve: unknown flag --lisen; did you mean --listen?"},
 		{"serve -listen x", "sluice: serve: unknown flag -listen; did you mean --listen?"},
