@@ -68,13 +68,14 @@ OUTSIDE := ^(TestDashboard|TestDashboardOfBadAnswers|TestDemo)$$
 # again and again, and a detector in the test would only watch the test. It runs
 # beside the other tests, CHAOS_AT_ONCE of its tests at once, and TEST_AT_ONCE
 # packages of these, with TESTS_OF_EACH of the tests of each that may run side by side:
-# most of them wait more than they compute. go vet has looked at all of them before.
-test: deps-test lint web-check ## lint, then every test against real servers, with the race detector
+# most of them wait more than they compute. So lint computes beside them, with go vet.
+test: deps-test ## lint, and every test against real servers, with the race detector
 	@within="env TMPDIR=$$(scripts/test-dir.sh)"; \
+	$(MAKE) --no-print-directory lint web-check & lint=$$!; \
 	CGO_ENABLED=0 go test -exec "$$within" -vet=off -count=1 -parallel $(CHAOS_AT_ONCE) -timeout $(CHAOS_TIMEOUT) ./test/chaos & chaos=$$!; \
 	CGO_ENABLED=0 go test -exec "$$within" -vet=off -parallel $(TESTS_OF_EACH) -timeout $(TEST_TIMEOUT) -run '$(OUTSIDE)' ./cmd/sluice & outside=$$!; \
 	go test -exec "$$within" -race -vet=off $(RACE_BUT) -p $(TEST_AT_ONCE) -parallel $(TESTS_OF_EACH) -timeout $(TEST_TIMEOUT) -skip '$(OUTSIDE)' $(LONGEST) $$(go list ./... | grep -v /chaos); tests=$$?; \
-	wait $$outside; outside=$$?; wait $$chaos && exit $$((outside + tests))
+	wait $$lint; lint=$$?; wait $$outside; outside=$$?; wait $$chaos && exit $$((lint + outside + tests))
 
 test-engines: deps-test ## the set-ups of docs/scale.md, with how long a failover takes in each; Redis's on Valkey too
 	go test -count=1 -v -p 1 -timeout $(TEST_TIMEOUT) -run 'Cluster|Sentinel|Galera|Spider|SeveralHosts|DialOfWrong|Standby|Deployed' ./test/servers ./flow ./store/sqlstore ./engine ./cmd/sluice
