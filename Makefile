@@ -10,7 +10,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # The bounds of one run. All of `make test` stays below 20 minutes on 2 cores.
 TEST_TIMEOUT  := 30m
-TEST_AT_ONCE  := 4
+TEST_AT_ONCE  := 5
 TESTS_OF_EACH := 4
 CHAOS_AT_ONCE := 2
 CHAOS_TIMEOUT := 30m
