@@ -71,7 +71,7 @@ OUTSIDE := ^(TestDashboard|TestDashboardOfBadAnswers|TestDemo)$$
 # most of them wait more than they compute. So lint computes beside them, with go vet.
 test: deps-test ## lint, and every test against real servers, with the race detector
 	@within="env TMPDIR=$$(scripts/test-dir.sh)"; \
-	$(MAKE) --no-print-directory lint web-check & lint=$$!; \
+	make --no-print-directory lint web-check & lint=$$!; \
 	CGO_ENABLED=0 go test -exec "$$within" -vet=off -count=1 -parallel $(CHAOS_AT_ONCE) -timeout $(CHAOS_TIMEOUT) ./test/chaos & chaos=$$!; \
 	CGO_ENABLED=0 go test -exec "$$within" -vet=off -parallel $(TESTS_OF_EACH) -timeout $(TEST_TIMEOUT) -run '$(OUTSIDE)' ./cmd/sluice & outside=$$!; \
 	go test -exec "$$within" -race -vet=off $(RACE_BUT) -p $(TEST_AT_ONCE) -parallel $(TESTS_OF_EACH) -timeout $(TEST_TIMEOUT) -skip '$(OUTSIDE)' $(LONGEST) $$(go list ./... | grep -v /chaos); tests=$$?; \

@@ -277,7 +277,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 
 // stopListeners stops them side by side, each within stopShare.
 func stopListeners(ctx context.Context, all []func(context.Context) error) error {
-	ctx, cancel := stopShare(ctx)
+	ctx, cancel := stopShare(ctx, 4, stopShareMost)
 	defer cancel()
 	errs := make([]error, len(all))
 	var stopping sync.WaitGroup

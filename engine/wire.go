@@ -497,7 +497,7 @@ func (e *core) stop(ctx context.Context) error {
 			e.giveBack(run.Role, flow.Share{Leases: e.leases})
 			close(moved)
 		}()
-		moving, cancel := stopShare(ctx) // a database that hangs holds it up
+		moving, cancel := stopShare(ctx, 2, stopMovingMost) // a database that hangs holds it up
 		select {
 		case <-moved:
 		case <-moving.Done():
@@ -524,7 +524,7 @@ func (e *core) stop(ctx context.Context) error {
 
 // endRequests ends what writes to the logs for requests. A Redis that hangs holds it up.
 func (e *core) endRequests(ctx context.Context) {
-	ctx, cancel := stopShare(ctx)
+	ctx, cancel := stopShare(ctx, 4, stopShareMost)
 	defer cancel()
 	var closing sync.WaitGroup
 	for _, w := range []*flow.Writer{e.writer, e.landings} {
@@ -540,18 +540,23 @@ func (e *core) endRequests(ctx context.Context) {
 	closing.Wait()
 }
 
-// stopShareMost bounds what one step of a stop takes of the time for all of them.
-const stopShareMost = 5 * time.Second
+const (
+	// stopShareMost bounds what one step of a stop takes of the time for all of them.
+	stopShareMost = 5 * time.Second
 
-// stopShare bounds a step of a stop that others may hold up: a quarter of the time that is
-// left, stopShareMost at most. What comes behind it, such as the results of mail on the
-// wire, has the rest.
-func stopShare(ctx context.Context) (context.Context, context.CancelFunc) {
-	share := stopShareMost
+	// stopMovingMost is that of moving people: a second more than their last checkpoint may
+	// take, which waits for the store.
+	stopMovingMost = 6 * time.Second
+)
+
+// stopShare bounds a step of a stop that others may hold up: a part of the time that is
+// left, most at most. What comes behind it, such as the results of mail on the wire, has
+// the rest.
+func stopShare(ctx context.Context, part int, most time.Duration) (context.Context, context.CancelFunc) {
 	if end, ok := ctx.Deadline(); ok {
-		share = min(share, time.Until(end)/4)
+		most = min(most, time.Until(end)/time.Duration(part))
 	}
-	return context.WithTimeout(ctx, share)
+	return context.WithTimeout(ctx, most)
 }
 
 // CloseTimeout bounds what remains after the followers have ended.

@@ -106,6 +106,9 @@ func (c *Checker) Check(ctx context.Context, domain string) doctor.Examination {
 	return l.e
 }
 
+// notSeenHere is said of what no look finds out, whatever DNS answers.
+const notSeenHere = "cannot be seen from here"
+
 var errQuestions = fmt.Errorf("it takes more than %d questions to DNS", maxQuestions)
 
 // ask asks DNS, once for each record.
@@ -131,6 +134,16 @@ func by(a *dns.Answer) string {
 	return " (an alias of " + strings.Join(a.Aliases, ", of ") + ")"
 }
 
+// unaskedOthers marks the checks of what stands beside the domain's own records as not made.
+func (l *look) unaskedOthers(err error) {
+	if slices.ContainsFunc(l.Ways, func(w Way) bool { return w.Bounces != "" }) {
+		l.e.Unknown(err, doctor.CheckDomainBounces)
+	}
+	if l.Links != "" {
+		l.e.Unknown(err, doctor.CheckDomainLinks)
+	}
+}
+
 // record is a TXT record as a zone file has it (RFC 1035, 5.1).
 func record(name, text string) string {
 	var b strings.Builder
@@ -149,6 +162,7 @@ func (l *look) home(ctx context.Context) bool {
 	mx, err := l.ask(ctx, l.domain, dns.MX)
 	if err != nil {
 		l.e.Unknown(err, doctor.CheckDomainMX, doctor.CheckDomainSPF, doctor.CheckDomainDKIM, doctor.CheckDomainDMARC, doctor.CheckDomainAlignment)
+		l.unaskedOthers(err)
 		return false
 	}
 	switch mx.Status {
@@ -243,7 +257,7 @@ func (l *look) checkDKIM(ctx context.Context) {
 		return
 	case len(keys) == 0 && (signs || len(l.Ways) == 0):
 		l.dkim = proofOpen
-		l.e.Unknown(errors.New("there are no keys for it in the setting dkim; whether a provider signs for it cannot be seen from here, but in its console"), doctor.CheckDomainDKIM)
+		l.e.Unknown(errors.New("there are no keys for it in the setting dkim; whether a provider signs for it "+notSeenHere+", but in its console"), doctor.CheckDomainDKIM)
 		return
 	case len(keys) == 0:
 		l.e.Warn(doctor.CheckDomainDKIM, "make a key (openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out s1.pem), set dkim: {"+l.domain+": {keys: {s1: s1.pem}}}, and look again: this command shows the record to publish", "its mail is not signed here%s", l.others())

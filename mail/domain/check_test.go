@@ -294,10 +294,11 @@ func TestDMARC(t *testing.T) {
 // A resolver that says nothing costs the time that the look has, and no more.
 func TestMuteDNS(t *testing.T) {
 	b := newBed(t, "mute.example MUTE")
+	b.Ways[0].Bounces, b.Links = "bounces.mute.example", "https://links.mute.example"
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	e := b.Check(ctx, "mute.example")
-	if len(e.Findings) != 5 || slices.ContainsFunc(e.Findings, func(f doctor.Finding) bool { return f.Severity != doctor.SeverityUnknown }) {
+	if len(e.Findings) != 7 || slices.ContainsFunc(e.Findings, func(f doctor.Finding) bool { return f.Severity != doctor.SeverityUnknown }) {
 		t.Errorf("%+v", e.Findings)
 	}
 }

@@ -247,7 +247,7 @@ func (l *look) checkAlignment(ctx context.Context, strict bool) {
 	case l.dkim == proofGiven:
 		l.e.Fine(doctor.CheckDomainAlignment, "signatures prove that mail is its own, also after it was forwarded")
 	case spf == proofOpen || l.dkim == proofOpen:
-		l.e.Unknown(errors.New("what proves that mail is its own cannot be seen from here; a mail to a mailbox that shows Authentication-Results does"), doctor.CheckDomainAlignment)
+		l.e.Unknown(errors.New("what proves that mail is its own "+notSeenHere+"; a mail to a mailbox that shows Authentication-Results does"), doctor.CheckDomainAlignment)
 	case spf == proofGiven:
 		l.e.Warn(doctor.CheckDomainAlignment, "sign its mail, as domain-dkim says", "only SPF proves that mail is its own, which ends where it is forwarded; large receivers want a signature as well")
 	case strict:

@@ -57,8 +57,8 @@ func (r *Result) carry(before *Result) {
 	for _, f := range before.Findings {
 		unknown, known := false, false
 		for i := range now {
-			unknown = unknown || now[i].Check == f.Check && now[i].Severity == doctor.SeverityUnknown
-			known = known || now[i].Check == f.Check && isProblem(&now[i])
+			unknown = unknown || now[i].Check == f.Check && now[i].Severity == doctor.SeverityUnknown && !strings.Contains(now[i].Found, notSeenHere)
+			known = known || now[i].Check == f.Check && (now[i].Severity == f.Severity || now[i].Severity == doctor.SeverityError)
 		}
 		if !isProblem(&f) || !unknown || known {
 			continue

@@ -350,6 +350,25 @@ func TestErrorsOutlastSilence(t *testing.T) {
 	})
 }
 
+// Only what DNS does not say is carried along, and a lesser problem of the same check does not
+// stand for it.
+func TestCarried(t *testing.T) {
+	fail := doctor.Finding{Check: doctor.CheckDomainBounces, Severity: doctor.SeverityError, Found: "two records"}
+	warn, silent, open := fail, fail, fail
+	warn.Severity, silent.Severity, silent.Found = doctor.SeverityWarning, doctor.SeverityUnknown, "no answer"
+	open.Severity, open.Found = doctor.SeverityUnknown, "what a provider does "+notSeenHere
+	for _, x := range []struct {
+		now  []doctor.Finding
+		want int
+	}{{[]doctor.Finding{silent}, 1}, {[]doctor.Finding{silent, warn}, 1}, {[]doctor.Finding{silent, fail}, 0}, {[]doctor.Finding{warn}, 0}, {[]doctor.Finding{open}, 0}, {nil, 0}} {
+		r := Result{Findings: x.now}
+		r.carry(&Result{Findings: []doctor.Finding{fail}})
+		if len(r.Carried) != x.want || len(r.Findings) != len(x.now)+x.want {
+			t.Errorf("%+v: %+v", x.now, r)
+		}
+	}
+}
+
 // Domains are remembered up to a bound.
 func TestWatcherForgets(t *testing.T) {
 	x := NewWatcher(nil, nil, clocktest.At(time.UnixMilli(1)), slog.New(slog.DiscardHandler))

@@ -87,7 +87,8 @@ func (b *breaker) count(ok bool, after time.Duration, now time.Time) {
 type ending struct {
 	lost     bool          // it died, or could not be had
 	refused  bool          // something was refused for our sake
-	answered bool          // something was answered otherwise: taken, or refused for its own; or it could be, but was held back
+	answered bool          // something was answered otherwise: taken, or refused for its own
+	reached  bool          // something was held back when the connection stood: nobody knows what it is good for
 	fewer    bool          // the other side wants fewer, which is for the pace to heed
 	after    time.Duration // what it asks for
 }
@@ -98,8 +99,8 @@ func (e *ending) add(r *mail.Result) {
 	switch {
 	case wantsFewer(r):
 		e.fewer = true
-	case r.Held != nil && r.Connected: // a relay slow to greet would else stay paused: its probe is held back as too late
-		e.answered = true
+	case r.Held != nil && r.Connected:
+		e.reached = true
 	case r.Kind == mail.ResultUntried || r.Kind == mail.ResultInDoubt:
 		e.lost = e.lost || ours
 	case ours:
@@ -123,6 +124,8 @@ func (e *ending) tell(b *breaker, now time.Time) {
 		b.count(false, e.after, now)
 	case e.answered:
 		b.count(true, 0, now)
+	case e.reached && b.probed: // a relay slow to greet would else stay paused: its probe was too late
+		b.until = now // the next one goes at once, by that connection
 	}
 }
 

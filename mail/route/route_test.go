@@ -281,22 +281,38 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// A relay may take so long to greet that the probe is too late then, and held back. Its
-// connection works all the same. What is held back without one says nothing.
+// A relay may take so long to greet that the probe is too late then, and held back. The next
+// one goes at once by that connection, and its answer counts. What is held back without a
+// connection says nothing.
 func TestProbeThatIsHeldBack(t *testing.T) {
 	b := newBed(t, Options{Routes: []Settings{named("main")}})
 	for range openAfter {
 		b.report("main", "x@example.com", untried)
 	}
 	held := mail.Result{Kind: mail.ResultUntried, Held: errors.New("too late")}
-	for _, connected := range []bool{false, true} {
-		b.clock.Move(openFirst)
-		b.wantTaker("main", "x@example.com")
-		held.Connected = connected
+	b.clock.Move(openFirst)
+	b.wantTaker("main", "x@example.com")
+	b.report("main", "x@example.com", held)
+	b.wantTaker("", "x@example.com")
+	b.clock.Move(openFirst)
+	b.wantTaker("main", "x@example.com")
+	held.Connected = true
+	b.report("main", "x@example.com", held)
+	if s := b.Routes()[0]; s.Breaker == "closed" {
+		t.Fatalf("%+v", s)
+	}
+	b.wantTaker("main", "x@example.com")
+	b.report("main", "x@example.com", sent)
+	if s := b.Routes()[0]; s.Breaker != "closed" {
+		t.Fatalf("%+v", s)
+	}
+	for range openAfter - 1 { // what is held back between failures does not make them fewer
+		b.report("main", "x@example.com", untried)
 		b.report("main", "x@example.com", held)
-		if s := b.Routes()[0]; (s.Breaker == "closed") != connected {
-			t.Fatalf("connected %v: %+v", connected, s)
-		}
+	}
+	b.report("main", "x@example.com", untried)
+	if s := b.Routes()[0]; s.Breaker == "closed" {
+		t.Fatalf("%+v", s)
 	}
 }
 
