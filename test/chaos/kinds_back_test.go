@@ -139,6 +139,7 @@ func strikeSQLBackFar(r *round) {
 	defer redis.Close()
 	r.lossFrom = time.Now()
 	r.awaitStored(redis)
+	r.awaitOpened()
 	r.awaitTabled()
 	r.snapshotSQL()
 	filler := strings.Repeat("x", 8000)

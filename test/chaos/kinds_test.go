@@ -186,20 +186,36 @@ func (r *round) awaitStored(redis *flow.Redis) {
 // table.
 func (r *round) awaitTabled() {
 	r.t.Helper()
-	if !r.kind.table {
-		return
+	if r.kind.table {
+		r.awaitPushed("the list with a table", &r.load.tabled, "SELECT ref FROM target")
 	}
+}
+
+// awaitOpened waits until what has been pushed to the list of events is stored. It is in
+// no log before its follower has read it, and so awaitStored does not wait for it.
+func (r *round) awaitOpened() {
+	r.t.Helper()
+	r.awaitPushed("the list of events", &r.load.pushed, "SELECT message_ref FROM events WHERE name = 'opened'")
+}
+
+func (r *round) awaitPushed(list string, all *[]accepted, query string) {
+	r.t.Helper()
 	r.load.mu.Lock()
-	pushed := slices.Clone(r.load.tabled)
+	pushed := slices.Clone(*all)
 	r.load.mu.Unlock()
-	r.await("what was pushed to the list with a table is in the table", func() bool {
+	r.await("what was pushed to "+list+" is stored", func() bool {
 		stored := map[string]bool{}
-		for _, ref := range r.texts("SELECT ref FROM target") {
+		for _, ref := range r.texts(query) {
 			stored[ref] = true
 		}
-		return !slices.ContainsFunc(pushed, func(a accepted) bool { // an element after the other
-			return !stored[fmt.Sprintf("%s-%d", a.what, loadList-1)]
-		})
+		for _, a := range pushed {
+			for i := range loadList {
+				if !stored[fmt.Sprintf("%s-%d", a.what, i)] {
+					return false
+				}
+			}
+		}
+		return true
 	})
 }
 
