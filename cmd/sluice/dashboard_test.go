@@ -113,7 +113,7 @@ func drive(t *testing.T, s *served, link, script string, steps ...string) {
 		_, body := s.get(t, "/v1/sends?state=sent")
 		return strings.Contains(body, "eve@example.com")
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 5*patience) // what was done until then is told
+	ctx, cancel := context.WithTimeout(t.Context(), 10*patience) // what was done until then is told
 	defer cancel()
 	at := documentedProxy(t, s.url)
 	cmd := exec.CommandContext(ctx, "node", filepath.Join("testdata", script), at, strings.Replace(link, s.url, at, 1), *dashboardShots)

@@ -7,7 +7,7 @@ const fs = require("node:fs");
 const http = require("node:http");
 const net = require("node:net");
 const assert = require("node:assert/strict");
-const { url, link, shots, password, evil, faults, launch, open, step, heading, signIn, ask, judged, as, forgive, accessible } = require("./dashboard_kit.cjs");
+const { url, link, shots, password, evil, faults, patience, launch, open, step, until, heading, signIn, ask, judged, as, forgive, accessible } = require("./dashboard_kit.cjs");
 
 const mostBytes = 250_000; // of a page and all that it asks for, as they are on their way
 
@@ -206,7 +206,7 @@ async function unreached(browser, page, path, width, tries = 3) {
     const merge = { identifier_to_merge: { external_id: "before" }, identifier_to_keep: { external_id: "gone" } };
     assert.equal((await ask(page, "POST", "/users/merge", { merge_updates: [merge] })).status, 202);
     const unmerged = async () => (await ask(page, "GET", "/v1/users?q=before")).body.users.some((u) => u.braze_id === before);
-    for (const end = Date.now() + 30_000; await unmerged();) assert.ok(Date.now() < end, "the person is not merged");
+    await until(async () => !(await unmerged()), "the person is not merged");
     await page.goto(`${url}/people/${before}`);
     const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download as JSON" }).click()]);
     assert.equal(JSON.parse(fs.readFileSync(await file.path(), "utf8")).external_id, "gone");
@@ -216,7 +216,7 @@ async function unreached(browser, page, path, width, tries = 3) {
     await accessible(page, "the question before erasing");
     await dialog.getByRole("button", { name: "Erase the person" }).click();
     await page.getByText("The person is erased").waitFor();
-    for (const end = Date.now() + 30_000; (await found()).length > 0;) assert.ok(Date.now() < end, "the person is still found");
+    await until(async () => (await found()).length === 0, "the person is still found");
   });
   await step("suppress an address", async () => {
     await page.goto(`${url}/suppressions`);
@@ -238,7 +238,7 @@ async function unreached(browser, page, path, width, tries = 3) {
     const add = { suppressions: [{ entry: "example.com" }, { entry: "old@example.org", ends: "2026-01-31T10:00:00Z" }] };
     assert.equal((await ask(page, "POST", "/v1/suppressions", add)).status, 200);
     const held = () => ask(page, "POST", "/v1/suppressions/check", { addresses: ["eve@example.com"], class: "transactional" });
-    for (const end = Date.now() + 10_000; !(await held()).body.results[0].suppressed;) assert.ok(Date.now() < end, "the domain holds nothing back");
+    await until(async () => (await held()).body.results[0].suppressed, "the domain holds nothing back");
     await page.goto(`${url}/suppressions?entry=eve@example.com`);
     await page.getByText("Mail to eve@example.com is held back by its domain: manual, all mail.").waitFor();
     await page.getByText("The address itself is not suppressed").waitFor();
@@ -421,7 +421,7 @@ async function unreached(browser, page, path, width, tries = 3) {
     await page.goto(`${url}/settings/accounts`);
     await page.getByRole("row", { name: "vic@example.com" }).getByRole("button", { name: "Sign out" }).click();
     await page.getByRole("alertdialog").getByRole("button", { name: "Sign out" }).click();
-    await viewer.getByRole("heading", { level: 1, name: "Sign in" }).waitFor({ timeout: 8_000 });
+    await viewer.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
   });
   await step("eight tabs have one stream", async () => {
     const at = await open(browser, 1280, "light");
@@ -440,10 +440,7 @@ async function unreached(browser, page, path, width, tries = 3) {
     await other.goto(`${url}/people?q=eve`); // the other connections are free
     await other.getByRole("table").waitFor();
     await streams[0].close();
-    for (const end = Date.now() + 10_000; streams.length < 2;) {
-      assert.ok(Date.now() < end, "no other tab goes on with the stream");
-      await other.waitForTimeout(50);
-    }
+    await until(() => streams.length === 2, "no other tab goes on with the stream");
     await context.close();
   });
   await step("the server is lost and regained", async () => {
@@ -461,14 +458,15 @@ async function unreached(browser, page, path, width, tries = 3) {
     await listen(0);
     const { port } = away.address();
     const context = await browser.newContext({ storageState: await page.context().storageState() });
+    context.setDefaultTimeout(patience);
     const at = await context.newPage();
     await at.goto(`http://127.0.0.1:${port}/`);
     await at.getByText("Oldest not stored").waitFor();
     away.close();
     for (const socket of sockets) socket.destroy();
-    await at.getByRole("alert").getByText("The server does not answer").waitFor({ timeout: 15_000 });
+    await at.getByRole("alert").getByText("The server does not answer").waitFor();
     await listen(port);
-    await at.getByRole("alert").waitFor({ state: "detached", timeout: 15_000 });
+    await at.getByRole("alert").waitFor({ state: "detached" });
     await context.close();
     away.close();
     for (const socket of sockets) socket.destroy();
@@ -497,6 +495,7 @@ async function unreached(browser, page, path, width, tries = 3) {
   });
   await step("days where the browser is in another zone", async () => {
     const context = await browser.newContext({ storageState: await page.context().storageState(), timezoneId: "America/New_York", reducedMotion: "reduce" });
+    context.setDefaultTimeout(patience);
     const at = await context.newPage();
     const day = (n) => new Date(Date.UTC(2026, 0, n)).toISOString();
     const series = Array.from({ length: 12 }, (_, i) => ({ time: day(31), name: `name ${i}`, count: 100 - i }));
@@ -729,6 +728,7 @@ async function unreached(browser, page, path, width, tries = 3) {
     await Promise.all([...paths].map(async ([path, asked]) => { // each asks three times, with pauses
       const { origin, close } = await cutting(asked);
       const context = await browser.newContext({ storageState: await page.context().storageState() });
+      context.setDefaultTimeout(patience);
       const at = await context.newPage();
       await at.goto(origin + path);
       await at.getByText("The server does not answer. Look whether").first().waitFor();

@@ -11,6 +11,7 @@ const [url, link, shots] = process.argv.slice(2);
 const password = "correct horse battery";
 const evil = `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>`;
 const faults = []; // what no page may do, in any step
+const patience = 240_000; // ms; bounds a wait for what happens soon, on a machine that is busy
 
 // What a mail tries in its frame is refused, and the console tells of it.
 const refusedToMail = /(Blocked script execution in|Loading the image) '[^']*\/v1\/mailboxes\/\d+\/(view|x)/;
@@ -23,8 +24,8 @@ const launch = (path = process.env.CHROMIUM ?? (fs.existsSync(bare) ? bare : "/u
 
 async function open(browser, width, scheme) {
   const context = await browser.newContext({ viewport: { width, height: 844 }, colorScheme: scheme, reducedMotion: "reduce" });
+  context.setDefaultTimeout(patience);
   const page = await context.newPage();
-  page.setDefaultTimeout(30_000);
   page.on("pageerror", (e) => faults.push(`${page.url()}: ${e}`));
   page.on("dialog", (d) => { faults.push(`${page.url()}: a dialog`); void d.dismiss(); });
   page.on("console", (m) => {
@@ -37,6 +38,7 @@ async function open(browser, width, scheme) {
 }
 
 async function step(name, act) {
+  const began = Date.now();
   try {
     await act();
   } catch (e) {
@@ -47,7 +49,15 @@ async function step(name, act) {
     console.log(`FAIL ${name}: ${faults.join("\n")}`);
     process.exit(1);
   }
-  console.log(`ok ${name}`);
+  console.log(`ok ${name}\n  in ${((Date.now() - began) / 1000).toFixed(1)} s`);
+}
+
+/** until waits for a condition of what is not in a page. */
+async function until(holds, why) {
+  for (const end = Date.now() + patience; !(await holds());) {
+    assert.ok(Date.now() < end, why);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
 }
 
 const heading = (page, name) => page.getByRole("heading", { level: 1, name }).waitFor();
@@ -87,4 +97,4 @@ const forgive = (made) => faults.splice(0, faults.length, ...faults.filter((f) =
 
 const accessible = async (page, where) => assert.deepEqual(await judged(page, where), []);
 
-module.exports = { url, link, shots, password, evil, faults, launch, open, step, heading, signIn, ask, judged, as, forgive, accessible };
+module.exports = { url, link, shots, password, evil, faults, patience, launch, open, step, until, heading, signIn, ask, judged, as, forgive, accessible };
