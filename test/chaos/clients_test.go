@@ -27,8 +27,10 @@ const (
 	floodConns = 10_000
 
 	// servedMeanwhile is how many requests of each healthy client have to be
-	// answered while the bad ones are at it.
+	// answered while the bad ones are at it, and servedWithin bounds the wait for them:
+	// the bad ones take what they get of a machine that other tests keep busy, too.
 	servedMeanwhile = 40
+	servedWithin    = 5 * settleWithin
 
 	// answeredWithin is how long a healthy client waits for an answer. The
 	// flood before it in the kernel's queue takes some 3 s of it. It takes five
@@ -347,14 +349,14 @@ func TestBadClients(t *testing.T) {
 				before[who] = h.served[who].Load()
 			}
 			most := 0
-			deadline := time.Now().Add(settleWithin)
+			deadline := time.Now().Add(servedWithin)
 			for who := 0; who < len(before); {
 				if h.served[who].Load() >= before[who]+servedMeanwhile {
 					who++
 					continue
 				}
 				if time.Now().After(deadline) {
-					t.Errorf("healthy client %d was answered %d times in %s", who, h.served[who].Load()-before[who], settleWithin)
+					t.Errorf("healthy client %d was answered %d times in %s", who, h.served[who].Load()-before[who], servedWithin)
 					break
 				}
 				most = max(most, p.files(t))
