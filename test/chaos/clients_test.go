@@ -27,8 +27,8 @@ const (
 	floodConns = 10_000
 
 	// servedMeanwhile is how many requests of each healthy client have to be
-	// answered while the bad ones are at it, and servedWithin bounds the wait for them:
-	// the bad ones take what they get of a machine that other tests keep busy, too.
+	// answered while the bad ones are at it. servedWithin bounds the wait for them:
+	// other tests keep the machine busy, too.
 	servedMeanwhile = 40
 	servedWithin    = 5 * settleWithin
 
