@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -50,10 +49,12 @@ func runBounce(_ context.Context, c *call) error {
 			return fmt.Errorf("read the end of the mail: %w", err)
 		}
 	}
-	out := json.NewEncoder(c.main.Stdout)
-	out.SetEscapeHTML(false)
 	for i := range events {
-		if err := out.Encode(&events[i]); err != nil {
+		line, err := safeJSON(&events[i])
+		if err == nil {
+			_, err = fmt.Fprintln(c.main.Stdout, line)
+		}
+		if err != nil {
 			return fmt.Errorf("write events: %w", err)
 		}
 	}

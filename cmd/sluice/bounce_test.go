@@ -18,7 +18,7 @@ import (
 
 const reportOfTwo = "Subject: Undelivered\nMessage-ID: <r@mx>\nContent-Type: multipart/report; report-type=delivery-status; boundary=b\n\n" +
 	"--b\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; mx\n\n" +
-	"Final-Recipient: rfc822; ann@example.com\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 <no> & away\n\n" +
+	"Final-Recipient: rfc822; ann@example.com\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 <no> & away\u202eJ\n\n" +
 	"Final-Recipient: rfc822; bob@example.com\nAction: delayed\nStatus: 4.2.1\n\n--b--\n"
 
 // bounceRun runs `sluice bounce` with a mail at its stdin.
@@ -49,7 +49,7 @@ func TestBounceParsePrintsALineForEachEvent(t *testing.T) {
 			t.Errorf("the members are %v, want %v", names, members)
 		}
 	}
-	for _, want := range []string{`{"type":"bounced","recipient":"ann@example.com"`, `"mta_response":"550 <no> & away"`, `{"type":"deferred","recipient":"bob@example.com"`, `"tags":[]`} {
+	for _, want := range []string{`{"type":"bounced","recipient":"ann@example.com"`, `"mta_response":"550 <no> & away\u202eJ"`, `{"type":"deferred","recipient":"bob@example.com"`, `"tags":[]`} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("%s is missing in %s", want, got.stdout)
 		}

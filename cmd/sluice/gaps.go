@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -64,12 +63,13 @@ func (c *call) gapsList(found []flow.Gap) error {
 	}
 	for i := range found {
 		g := &found[i]
-		var err error
+		line, err := gapText(g), error(nil)
 		if c.given.has("json") {
-			err = json.NewEncoder(c.main.Stdout).Encode(map[string]any{"in": g.What, "from": g.Cursor.String(), "to": g.Start.String(), "since": g.SinceMillis,
+			line, err = safeJSON(map[string]any{"in": g.What, "from": g.Cursor.String(), "to": g.Start.String(), "since": g.SinceMillis,
 				"entries": g.Lost.Entries, "known": g.Lost.Known, "about": g.Lost.About})
-		} else {
-			_, err = fmt.Fprintln(c.main.Stdout, gapText(g))
+		}
+		if err == nil {
+			_, err = fmt.Fprintln(c.main.Stdout, line)
 		}
 		if err != nil {
 			return err

@@ -51,11 +51,13 @@ func safeLines(text string) string {
 
 // safeJSON encodes a value as one line of JSON that is safe for a terminal.
 func safeJSON(v any) (string, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
 		return "", fmt.Errorf("encode as JSON: %w", err)
 	}
-	return safeLine(string(text)), nil
+	return safeLine(strings.TrimSuffix(b.String(), "\n")), nil
 }
 
 // safeLine escapes in a line of JSON what is not printable, so that it says the same:
