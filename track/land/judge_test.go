@@ -3,7 +3,6 @@ package land
 import (
 	"net/http"
 	"net/netip"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -61,22 +60,5 @@ func TestJudge(t *testing.T) {
 	}
 	if prefetches(http.Header{"Purpose": {"navigate"}}) {
 		t.Error("somebody who navigates prefetches")
-	}
-}
-
-// Agents that are made up take no more memory than they may, and change no verdict.
-func TestJudgeForgets(t *testing.T) {
-	j := NewJudge(nil)
-	for i := range 3 * agentsKept {
-		name := strconv.Itoa(i)
-		if got := j.ofAgent("agent " + name); got != (Verdict{}) {
-			t.Fatalf("agent %s: %+v", name, got)
-		}
-		if got := j.ofAgent("python " + name); got.Reason != reasonProgram {
-			t.Fatalf("python %s: %+v", name, got)
-		}
-		if len(j.agents) > agentsKept {
-			t.Fatalf("%d agents are remembered", len(j.agents))
-		}
 	}
 }
