@@ -25,7 +25,7 @@ type Track struct {
 	TLSCertificate    string   `yaml:"tls_certificate" doc:"File with the certificate and its chain (PEM) that the listener shows. Read again when it changes. Without it the listener speaks plain HTTP, to a proxy." sample:"/etc/sluice/track-fullchain.pem"`
 	TLSKey            string   `yaml:"tls_key" doc:"File with the certificate's key (PEM)." sample:"/etc/sluice/track-privkey.pem"`
 	KeepAddressesDays int      `yaml:"keep_addresses_days" range:"0..36500" doc:"For how many days the events of opens and clicks keep the address (ip) and the user agent of the visitor, and what of a URL names a mail address, 0 to 36500; 0: for ever. The events stay."`
-	Scanners          []string `yaml:"scanners" doc:"Networks from which nobody reads mail, beside those that the program knows: opens and clicks from there count as a machine's. On a command line or in the environment: separated by commas." sample:"[198.51.100.0/24]"`
+	Scanners          []string `yaml:"scanners" doc:"Networks from which nobody reads mail, beside those that the program knows: opens and clicks of our own pages from there count as a machine's. On a command line or in the environment: separated by commas." sample:"[198.51.100.0/24]"`
 }
 
 // SubscriptionPages is with what the links in mails begin that lead to pages about

@@ -256,6 +256,11 @@ func rowOf(e map[string]any, hook string) string {
 		}
 	}
 	metadata := e["metadata"].(map[string]any)
+	if opened := e["type"] == "opened" || e["type"] == "clicked"; opened && e["user_agent"] == "Mozilla/5.0" {
+		properties["machine"], properties["reason"] = true, "apple_privacy"
+	} else if opened && metadata["bot"] != nil {
+		properties["machine"], properties["reason"] = true, "provider"
+	}
 	for _, name := range []string{"bounce_class", "status", "bounce_type", "bounce_subtype", "bot", "one_of"} {
 		if v, there := metadata[name]; there && (e["type"] == "bounced" || name == "bot" || name == "one_of") {
 			properties[name] = v

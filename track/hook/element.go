@@ -7,6 +7,7 @@ import (
 
 	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/track/agent"
 )
 
 // AppendElement appends the event as the JSON object that ingest.ParseEvent reads, the
@@ -49,11 +50,41 @@ func (e *Event) AppendElement(dst []byte, source string) []byte {
 			dst = jsonscan.AppendQuoted(append(dst, member.name...), member.text)
 		}
 	}
+	if reason := e.machine(); reason != "" { // or it would count as a person's
+		dst = append(dst, `,"machine":true,"reason":"`+reason+`"`...)
+	}
 	if e.OneOf > 1 {
 		dst = strconv.AppendInt(append(dst, `,"one_of":`...), int64(e.OneOf), 10)
 	}
 	dst = appendTexts(dst, `,"tags":`, e.Tags)
 	return append(appendMembers(dst, `,"metadata":`, e.Metadata), '}')
+}
+
+// agents are those of all sources, and agentBytes is what of each is looked at: as much as
+// on our own pages.
+var agents = agent.NewReader()
+
+const agentBytes = 256
+
+// reasonProvider says that the provider calls it a program's, in `bot`.
+const reasonProvider = "provider"
+
+// machine returns why an open or click is a program's: by its user agent, or because the
+// provider says so. Empty: a person's. Providers call the proxies a program by which people
+// see images at Google and Yahoo; by these a person has opened, as on our own pages. That
+// there is no user agent says nothing here: few providers always tell it.
+func (e *Event) machine() (reason string) {
+	if e.Type != sluice.EventOpened && e.Type != sluice.EventClicked {
+		return ""
+	}
+	by := agents.Read(e.UserAgent[:min(len(e.UserAgent), agentBytes)])
+	switch {
+	case by.Machine:
+		return by.Reason
+	case e.Bot != "" && by.Proxy == "":
+		return reasonProvider
+	}
+	return ""
 }
 
 // appendTime appends a time as a number. Milliseconds of the first years after 1970 would

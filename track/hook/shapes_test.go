@@ -1,11 +1,13 @@
 package hook
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
 	"sluice"
+	"sluice/ingest"
 )
 
 // Elements of Netcore that lack a part of what names them are events of their own, and so
@@ -75,7 +77,7 @@ func TestTagsInHeader(t *testing.T) {
 	}
 }
 
-// What opens and clicks without a person says so in the metadata.
+// What opens and clicks without a person says so in the metadata, and as an event.
 func TestBotsAreSaid(t *testing.T) {
 	for _, tt := range []struct {
 		provider, body string
@@ -83,6 +85,7 @@ func TestBotsAreSaid(t *testing.T) {
 	}{
 		{"mailgun", `{"event-data":{"event":"opened","client-info":{"bot":"gmail"}}}`, "gmail"},
 		{"mailgun", `{"event-data":{"event":"opened","client-info":{"bot":""}}}`, nil},
+		{"mailgun", `{"event-data":{"event":"clicked","client-info":{"bot":"generic"}}}`, "generic"},
 		{"brevo", `{"event":"proxy_open"}`, "proxy_open"},
 		{"brevo", `{"event":"opened"}`, nil},
 		{"sendgrid", `{"event":"open","sg_machine_open":true}`, "sg_machine_open"},
@@ -91,6 +94,53 @@ func TestBotsAreSaid(t *testing.T) {
 		if got := metadataOf(t, tt.provider, tt.body)[keyBot]; got != tt.want {
 			t.Errorf("%s %s: %v, want %v", tt.provider, tt.body, got, tt.want)
 		}
+		reason := ""
+		if tt.want != nil {
+			reason = reasonProvider
+		}
+		checkMachine(t, tt.provider, tt.body, reason)
+	}
+}
+
+// checkMachine wants an element that ingest takes for a machine's, for a reason; empty: a
+// person's.
+func checkMachine(t *testing.T, provider, body, reason string) {
+	t.Helper()
+	e := parse(t, provider, body).Events[0]
+	var event sluice.Event
+	if err := ingest.ParseEvent(string(e.AppendElement(nil, "main")), &ingest.EventOptions{Dedupe: "event_id", StableNow: true}, &event); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Machine bool
+		Reason  string
+	}
+	if err := json.Unmarshal([]byte(event.Properties), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Machine != (reason != "") || got.Reason != reason {
+		t.Errorf("%s %s: %+v, want the reason %q", provider, body, got, reason)
+	}
+}
+
+// Who opens or clicks by a program's user agent is a machine, as on our own pages, also
+// where the provider does not say so. An agent that is not told says nothing, of other
+// events none does, and a member of the sender's is nobody's word. A proxy by which people
+// see images is a person, whatever the provider calls it.
+func TestMachinesByAgent(t *testing.T) {
+	const google = "Mozilla/5.0 (Windows NT 5.1; rv:11.0) Gecko Firefox/11.0 (via ggpht.com GoogleImageProxy)"
+	for _, tt := range [...]struct{ provider, body, reason string }{
+		{"sendgrid", `{"event":"open","useragent":"Mozilla/5.0"}`, "apple_privacy"},
+		{"sendgrid", `{"event":"click","useragent":"python-requests/2.32"}`, "program"},
+		{"sendgrid", `{"event":"open","useragent":"` + google + `"}`, ""},
+		{"sendgrid", `{"event":"click","useragent":""}`, ""},
+		{"sendgrid", `{"event":"open"}`, ""},
+		{"sendgrid", `{"event":"open","machine":true}`, ""},
+		{"sendgrid", `{"event":"unsubscribe","useragent":"Mozilla/5.0"}`, ""},
+		{"mailgun", `{"event-data":{"event":"opened","client-info":{"bot":"gmail","user-agent":"` + google + `"}}}`, ""},
+		{"mailgun", `{"event-data":{"event":"opened","client-info":{"bot":"apple","user-agent":"Mozilla/5.0"}}}`, "apple_privacy"},
+	} {
+		checkMachine(t, tt.provider, tt.body, tt.reason)
 	}
 }
 
