@@ -37,7 +37,7 @@ const (
 	viewedPhaseQuick = 2 * time.Second
 	viewedWarm       = 20 * time.Second // before the first sample: what is compiled and cached then stays
 	viewedWarmQuick  = 4 * time.Second
-	viewers          = 32
+	viewers          = 31 // an account has 32 streams at a time: these, and the page
 	viewerName       = "bench@example.com"
 	viewerPassword   = "bench password of a viewer"
 
