@@ -88,8 +88,11 @@ var parts = [...]struct {
 	{"amazon cloudfront", Verdict{true, Program, ""}},
 }
 
-// kept bounds the user agents whose verdict is remembered. Callers bound their length.
+// kept bounds the user agents whose verdict is remembered, each of MaxBytes.
 const kept = 4096
+
+// MaxBytes is how much of a user agent is read.
+const MaxBytes = 256
 
 // Reader reads user agents. Its methods may be called by several goroutines at once.
 type Reader struct {
@@ -105,25 +108,14 @@ func NewReader() *Reader { return &Reader{known: make(map[string]Verdict)} }
 // Read returns what a user agent says, and remembers it. One that says nothing, or is
 // empty, has the zero Verdict.
 func (r *Reader) Read(agent string) Verdict {
-	if agent == "" {
-		return Verdict{}
-	}
+	agent = agent[:min(len(agent), MaxBytes)]
 	r.mu.RLock()
 	found, ok := r.known[agent]
 	r.mu.RUnlock()
 	if ok {
 		return found
 	}
-	if agent == alone {
-		found = Verdict{Machine: true, Reason: Apple}
-	}
-	lower := strings.ToLower(agent)
-	for i := range parts {
-		if strings.Contains(lower, parts[i].part) {
-			found = parts[i].Verdict
-			break
-		}
-	}
+	found = look(agent)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.known) >= kept { // by agents that are made up: the usual ones are soon back
@@ -131,4 +123,17 @@ func (r *Reader) Read(agent string) Verdict {
 	}
 	r.known[strings.Clone(agent)] = found // the text may be a part of a whole request
 	return found
+}
+
+func look(agent string) Verdict {
+	if agent == alone {
+		return Verdict{Machine: true, Reason: Apple}
+	}
+	lower := strings.ToLower(agent)
+	for i := range parts {
+		if strings.Contains(lower, parts[i].part) {
+			return parts[i].Verdict
+		}
+	}
+	return Verdict{}
 }

@@ -60,11 +60,8 @@ func (e *Event) AppendElement(dst []byte, source string) []byte {
 	return append(appendMembers(dst, `,"metadata":`, e.Metadata), '}')
 }
 
-// agents are those of all sources, and agentBytes is what of each is looked at: as much as
-// on our own pages.
+// agents are those of all sources.
 var agents = agent.NewReader()
-
-const agentBytes = 256
 
 // reasonProvider says that the provider calls it a program's, in `bot`.
 const reasonProvider = "provider"
@@ -77,7 +74,7 @@ func (e *Event) machine() (reason string) {
 	if e.Type != sluice.EventOpened && e.Type != sluice.EventClicked {
 		return ""
 	}
-	by := agents.Read(e.UserAgent[:min(len(e.UserAgent), agentBytes)])
+	by := agents.Read(e.UserAgent)
 	switch {
 	case by.Machine:
 		return by.Reason

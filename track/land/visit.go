@@ -11,11 +11,12 @@ import (
 	"sluice"
 	"sluice/lib/connlimit"
 	"sluice/lib/jsonscan"
+	"sluice/track/agent"
 	"sluice/track/link"
 )
 
-// maxAgentBytes bounds what is kept of a user agent.
-const maxAgentBytes = 256
+// maxAgentBytes bounds what is kept of a user agent: what is read of it.
+const maxAgentBytes = agent.MaxBytes
 
 // visit is one open or click.
 type visit struct {
