@@ -28,8 +28,9 @@ func TestAListIsHandedOverBesideASlowOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
+	began, done := make(chan struct{}), make(chan struct{})
 	c.listFollowers[0] = func(_, work context.Context) { // it commits something large
+		close(began)
 		select {
 		case <-done:
 		case <-work.Done():
@@ -43,6 +44,7 @@ func TestAListIsHandedOverBesideASlowOne(t *testing.T) {
 	for len(held()) < 2 {
 		clocktest.Rest(time.Now())
 	}
+	<-began // one that has not begun when the stop comes has nothing in hand
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	stopped := make(chan error, 1)

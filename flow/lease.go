@@ -310,8 +310,10 @@ func (l *Leases) tendAll(ctx context.Context) error {
 // tend looks after one role. It drops leases that others have taken, gives back
 // those above the fair share, and takes free ones up to it. A refusal by one
 // server does not keep the process from the places on others. While this
-// process's own life is not confirmed it only drops. Of places that are not known (nil
-// in state) it gives back none: nobody else could take them.
+// process's own life is not confirmed it only drops, and so it does in a turn in the middle
+// of which the process begins to stop: its share is none then, and its followers still work.
+// Of places that are not known (nil in state) it gives back none: nobody else could take
+// them.
 func (l *Leases) tend(ctx context.Context, r *role, state []*seen) error {
 	var errs []error
 	var free []int
@@ -344,7 +346,7 @@ func (l *Leases) tend(ctx context.Context, r *role, state []*seen) error {
 	l.mu.Lock()
 	mine := slices.Sorted(maps.Keys(r.held))
 	holds[l.id] = len(mine)
-	sure, settled := l.members.sure(now), l.members.settled(now)
+	sure, settled := l.members.sure(now) && !l.stops, l.members.settled(now)
 	living := l.members.living(r.group, now)
 	if sure {
 		r.orphan = orphans
