@@ -11,7 +11,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The bounds of one run. All of `make test` stays below 20 minutes on 2 cores of a fast
 # machine; the timeouts end what hangs on one that is half as fast, too.
 TEST_TIMEOUT  := 60m
-TEST_AT_ONCE  := 5
+TEST_AT_ONCE  := 3
 TESTS_OF_EACH := 4
 CHAOS_AT_ONCE := 2
 CHAOS_TIMEOUT := 60m
@@ -70,6 +70,7 @@ OUTSIDE := ^(TestDashboard|TestDashboardOfBadAnswers|TestDemo)$$
 # beside the other tests, CHAOS_AT_ONCE of its tests at once, and TEST_AT_ONCE
 # packages of these, with TESTS_OF_EACH of the tests of each that may run side by side:
 # most of them wait more than they compute. So lint computes beside them, with go vet.
+# Five packages were 35 processes that waited for 2 slow cores, for no gain of time.
 test: deps-test ## lint, and every test against real servers, with the race detector
 	@within="env TMPDIR=$$(scripts/test-dir.sh)"; \
 	make --no-print-directory lint web-check & lint=$$!; \
