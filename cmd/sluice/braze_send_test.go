@@ -78,14 +78,19 @@ func TestBrazeSends(t *testing.T) {
 	}
 }
 
+// scheduling is a request for a mail to ann and bob later.
+func scheduling(subject, schedule string) string {
+	return `{"external_user_ids":["ann","bob"],"schedule":{` + schedule + `},
+		"messages":{"email":{"app_id":"shop","from":"shop@example.com","subject":"` + subject + `","body":"b"}}}`
+}
+
 // scheduled has a mail to ann and bob scheduled, and returns the id.
 func (s *served) scheduled(t *testing.T, subject, schedule string) string {
 	t.Helper()
 	var a struct {
 		ScheduleID string `json:"schedule_id"`
 	}
-	text := s.sent(t, http.StatusCreated, "/messages/schedule/create", `{"external_user_ids":["ann","bob"],"schedule":{`+schedule+`},
-		"messages":{"email":{"app_id":"shop","from":"shop@example.com","subject":"`+subject+`","body":"b"}}}`)
+	text := s.sent(t, http.StatusCreated, "/messages/schedule/create", scheduling(subject, schedule))
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
 		t.Fatal(err)
 	}
@@ -97,14 +102,22 @@ func (s *served) scheduled(t *testing.T, subject, schedule string) string {
 func TestBrazeSchedules(t *testing.T) {
 	t.Parallel()
 	s, relay := startSending(t)
-	soon := func() string { return time.Now().Add(time.Second).UTC().Format("2006-01-02T15:04:05.000Z") }
+	// A time that is past when the request is looked at is refused, and another is taken.
+	soon := func(path string, body func(schedule string) string) {
+		t.Helper()
+		awaitFound(t, path, func() (any, bool) {
+			at := time.Now().Add(time.Second).UTC().Format("2006-01-02T15:04:05.000Z")
+			status, text := s.ask(t, http.MethodPost, path, body(`"time":"`+at+`"`))
+			return text, status == http.StatusCreated
+		})
+	}
 	create := func(subject, schedule string) string { return s.scheduled(t, subject, schedule) }
 	later := time.Now().AddDate(0, 0, 2).UTC().Format(time.RFC3339)
 	moved, gone := create("moved", `"time":"`+later+`"`), create("gone", `"time":"`+later+`"`)
 	local := create("local", `"time":"`+time.Now().Add(2*time.Hour).UTC().Format("2006-01-02T15:04:05")+`","in_local_time":true`) // released at once
 	s.sent(t, http.StatusCreated, "/messages/schedule/delete", `{"schedule_id":"`+gone+`"}`)
-	s.sent(t, http.StatusCreated, "/messages/schedule/update", `{"schedule_id":"`+moved+`","schedule":{"time":"`+soon()+`"}}`)
-	create("soon", `"time":"`+soon()+`"`)
+	soon("/messages/schedule/update", func(schedule string) string { return `{"schedule_id":"` + moved + `","schedule":{` + schedule + `}}` })
+	soon("/messages/schedule/create", func(schedule string) string { return scheduling("soon", schedule) })
 	awaitMail(t, relay, 2)
 	await(t, "mail for a zone waits", func() bool {
 		_, life := s.ask(t, http.MethodGet, "/v1/messages/"+strings.ReplaceAll(local, "-", ""), "")

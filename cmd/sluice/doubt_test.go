@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"sluice/api"
 	"sluice/ops/alert"
@@ -84,6 +85,17 @@ func (s *served) state(t *testing.T, send string) (state, life string) {
 	return m.Sends[0].State, life
 }
 
+// settled waits until the only send of a message stands in a state, and returns its life.
+func (s *served) settled(t *testing.T, send, want string) (life string) {
+	t.Helper()
+	awaitFound(t, "it is "+want, func() (any, bool) {
+		var state string
+		state, life = s.state(t, send)
+		return state + "\n" + life, state == want
+	})
+	return life
+}
+
 // What is in doubt is listed with its evidence and decided about, by HTTP and by
 // the command, and who has decided stays.
 func TestDoubts(t *testing.T) {
@@ -102,23 +114,22 @@ func TestDoubts(t *testing.T) {
 	if _, text := s.ask(t, http.MethodGet, "/v1/ledger", ""); json.Unmarshal([]byte(text), &ledger) != nil || !ledger.AddsUp || ledger.Undecided != 3 || ledger.Classes[0].InDoubt != 3 {
 		t.Errorf("%s", text)
 	}
-	if status, text := s.ask(t, http.MethodPost, "/v1/ledger/doubts/"+sends["a@example.com"], `{"decision":"sent"}`); status != http.StatusOK || !strings.Contains(text, `"settled":true`) {
+	began := time.Now()
+	if status, text := s.ask(t, http.MethodPost, "/v1/ledger/doubts/"+sends["a@example.com"], `{"decision":"sent"}`); status != http.StatusOK || !strings.Contains(text, `"settled":true`) && time.Since(began) < shownWithin {
 		t.Errorf("%d %s", status, text)
 	}
-	if state, life := s.state(t, sends["a@example.com"]); state != "sent" || !strings.Contains(life, "sent, decided by key root (root key)") {
-		t.Errorf("%s\n%s", state, life)
+	if life := s.settled(t, sends["a@example.com"], "sent"); !strings.Contains(life, "sent, decided by key root (root key)") {
+		t.Errorf("its life:\n%s", life)
 	}
-	if out := mustRun(t, s.dir, "doubt", "resolve", sends["b@example.com"], "--as", "again", "--note", "their log is empty").stdout; out != "1 decided about, 0 not seen in the ledger yet, 0 failed\n" {
+	began = time.Now()
+	if out := mustRun(t, s.dir, "doubt", "resolve", sends["b@example.com"], "--as", "again", "--note", "their log is empty").stdout; out != "1 decided about, 0 not seen in the ledger yet, 0 failed\n" && (out != "0 decided about, 1 not seen in the ledger yet, 0 failed\n" || time.Since(began) < shownWithin) {
 		t.Errorf("%q", out)
 	}
-	await(t, "it is sent", func() bool { state, _ := s.state(t, sends["b@example.com"]); return state == "sent" })
-	if _, life := s.state(t, sends["b@example.com"]); !strings.Contains(life, "again, decided by ") || !strings.Contains(life, ": their log is empty") {
+	if life := s.settled(t, sends["b@example.com"], "sent"); !strings.Contains(life, "again, decided by ") || !strings.Contains(life, ": their log is empty") {
 		t.Errorf("its life:\n%s", life)
 	}
 	mustRun(t, s.dir, "doubt", "resolve", "--all", "--as", "give_up")
-	if state, _ := s.state(t, sends["c@example.com"]); state != "failed" {
-		t.Errorf("given up, it is %s", state)
-	}
+	s.settled(t, sends["c@example.com"], "failed")
 	for to, want := range map[string]int{"a@example.com": 1, "b@example.com": 2, "c@example.com": 1} {
 		if n := d.times(to); n != want {
 			t.Errorf("the provider got the mail to %s %d times, want %d", to, n, want)
@@ -158,12 +169,14 @@ func TestDoubtsAreTold(t *testing.T) {
 func TestTop(t *testing.T) {
 	t.Parallel()
 	s, _, _ := serveDoubts(t, nil, "a@example.com")
-	out := mustRun(t, s.dir, "top", "--once", "--url", s.url).stdout
-	for _, want := range []string{"ready\n", "accepted ", "high ", "for a time ", "provider ", "closed ", "ledger: not shown without a key with ledger:read\n", " %"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("the frame lacks %q:\n%s", want, out)
-		}
+	frame := func(wanted []string, args ...string) string {
+		t.Helper()
+		return awaitRun(t, s.dir, func(r result) bool {
+			lacks := func(want string) bool { return !strings.Contains(r.stdout, want) }
+			return r.code == exitOK && !slices.ContainsFunc(wanted, lacks)
+		}, append([]string{"top", "--once", "--url", s.url}, args...)...).stdout
 	}
+	out := frame([]string{"ready\n", "accepted ", "high ", "for a time ", "provider ", "closed ", "ledger: not shown without a key with ledger:read\n", " %"})
 	if strings.Contains(out, "\x1b") {
 		t.Errorf("the frame is for a terminal:\n%q", out)
 	}
@@ -171,10 +184,7 @@ func TestTop(t *testing.T) {
 	if err := os.WriteFile(file, []byte(testRoot+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out = mustRun(t, s.dir, "top", "--once", "--url", s.url, "--key-file", file).stdout
-	if !strings.Contains(out, "ledger adds up: accepted 1\n") || !strings.Contains(out, "in doubt 1 (to be decided about: 1)") {
-		t.Errorf("the frame with a key:\n%s", out)
-	}
+	out = frame([]string{"ledger adds up: accepted 1\n", "in doubt 1 (to be decided about: 1)"}, "--key-file", file)
 	for line := range strings.Lines(out) {
 		if len([]rune(line)) > screenColumns+1 {
 			t.Errorf("a line has %d characters: %s", len([]rune(line)), line)

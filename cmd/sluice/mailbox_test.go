@@ -20,20 +20,21 @@ func TestMailbox(t *testing.T) {
 	if err := os.WriteFile(file, []byte(testRoot+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	list := func(args ...string) string {
+	run := func(wanted func(r result) bool, args ...string) result {
 		t.Helper()
-		return mustRun(t, s.dir, append([]string{"mailbox", "list", "--url", s.url, "--key-file", file}, args...)...).stdout
+		return awaitRun(t, s.dir, wanted, append(append([]string{"mailbox"}, args...), "--url", s.url)...)
 	}
-	await(t, "both mails are there", func() bool { return strings.Count(list(), "\n") == 2 })
-	if out := list("--limit", "1"); strings.Count(out, "\n") != 1 || !strings.Contains(out, "     2  ") {
+	done := func(r result) bool { return r.code == exitOK }
+	run(func(r result) bool { return done(r) && strings.Count(r.stdout, "\n") == 2 }, "list", "--key-file", file)
+	if out := run(done, "list", "--key-file", file, "--limit", "1").stdout; strings.Count(out, "\n") != 1 || !strings.Contains(out, "     2  ") {
 		t.Errorf("one mail:\n%s", out)
 	}
-	out := list("--to", "ann@example.com")
+	out := run(done, "list", "--key-file", file, "--to", "ann@example.com").stdout
 	if strings.Count(out, "\n") != 1 || !strings.Contains(out, "ann@example.com  Grüße an ann@example.com  (") {
 		t.Fatalf("ann's:\n%s", out)
 	}
 	number := strings.Fields(out)[0]
-	mail := mustRun(t, s.dir, "mailbox", "show", number, "--url", s.url, "--key-file", file).stdout
+	mail := run(done, "show", number, "--key-file", file).stdout
 	if !strings.Contains(mail, "\r\nTo: ") && !strings.HasPrefix(mail, "To: ") || !strings.Contains(mail, "ann@example.com") || !strings.HasSuffix(mail, "hello\r\n") {
 		t.Errorf("shown:\n%q", mail)
 	}
@@ -42,10 +43,9 @@ func TestMailbox(t *testing.T) {
 			t.Errorf("%v: %d %s", args, r.code, r.stderr)
 		}
 	}
-	if r := sluiceRun(t, s.dir, "mailbox", "show", "99", "--url", s.url, "--key-file", file); r.code != exitFailed || !strings.Contains(r.stderr, "404") {
-		t.Errorf("a mail that is not there: %d %s", r.code, r.stderr)
+	refused := func(why string) func(r result) bool {
+		return func(r result) bool { return r.code == exitFailed && strings.Contains(r.stderr, why) }
 	}
-	if r := sluiceRun(t, s.dir, "mailbox", "list", "--url", s.url); r.code != exitFailed || !strings.Contains(r.stderr, "mailboxes:read") {
-		t.Errorf("without a key: %d %s", r.code, r.stderr)
-	}
+	run(refused("404"), "show", "99", "--key-file", file)
+	run(refused("mailboxes:read"), "list") // without a key
 }

@@ -50,11 +50,32 @@ func mustRun(t *testing.T, dir string, args ...string) result {
 // await waits for a condition.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for began := time.Now(); !holds(); clocktest.Rest(began) {
+	awaitFound(t, what, func() (any, bool) { return "that it does not hold", holds() })
+}
+
+// awaitFound is await for a condition of which the last look is to be told.
+func awaitFound(t *testing.T, what string, look func() (found any, holds bool)) {
+	t.Helper()
+	for began := time.Now(); ; clocktest.Rest(began) {
+		found, holds := look()
+		if holds {
+			return
+		}
 		if time.Since(began) > patience {
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("waited in vain: %s; found last:\n%+v", what, found)
 		}
 	}
+}
+
+// awaitRun runs a command until its result is as wanted. On a busy machine the program
+// may answer it too late, or not be ready for a moment.
+func awaitRun(t *testing.T, dir string, wanted func(r result) bool, args ...string) (r result) {
+	t.Helper()
+	awaitFound(t, "sluice "+strings.Join(args, " "), func() (any, bool) {
+		r = sluiceRun(t, dir, args...)
+		return r, wanted(r)
+	})
+	return r
 }
 
 // helpLines is what a terminal shows.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -181,28 +180,14 @@ func (s *served) linkIsHidden(t *testing.T, before string) {
 		if err := json.Unmarshal([]byte(body), &made); err != nil || made.Key == "" {
 			t.Fatal(body, err)
 		}
-		r, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/v1/events/stream?types=system."+consent.EventRequested, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Authorization", "Bearer "+made.Key)
-		r.Header.Set("Last-Event-ID", before)
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		for lines := bufio.NewScanner(answer.Body); ; {
-			if !lines.Scan() {
-				t.Fatalf("the stream ended: %s, %v", answer.Status, lines.Err())
-			}
-			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+		s.listen(t, made.Key, "?types=system."+consent.EventRequested, before, func(all []string, _ string) bool {
+			for _, data := range all {
 				if strings.Contains(data, "/optin/confirm?t=") != want || !strings.Contains(data, `"form":"newsletter"`) || !strings.Contains(data, `"expires":`) {
 					t.Errorf("with %s: %s", permissions, data)
 				}
-				break
 			}
-		}
+			return len(all) > 0
+		})
 	}
 }
 

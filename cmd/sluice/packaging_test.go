@@ -244,9 +244,7 @@ func TestHealthCommand(t *testing.T) {
 	s := startServe(t, dir)
 	at := strings.TrimPrefix(s.url, "http://")
 	for _, args := range [][]string{{"health", "--listen", at}, {"health", "--ready", "--listen", at}} {
-		if out := mustRun(t, dir, args...).stdout; !strings.Contains(out, "true") {
-			t.Errorf("%v: %s", args, out)
-		}
+		awaitRun(t, dir, func(r result) bool { return r.code == exitOK && strings.Contains(r.stdout, "true") }, args...)
 	}
 	for listen, want := range map[string]string{":8019": "localhost:8019", "0.0.0.0:1": "localhost:1", "[::]:1": "localhost:1", "10.0.0.1:1": "10.0.0.1:1", "[::1]:1": "[::1]:1", "h:1": "h:1"} {
 		if got := reachable(listen); got != want {
