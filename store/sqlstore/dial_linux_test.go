@@ -32,7 +32,7 @@ func TestVanishedServer(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			s := migrated(t, strings.Replace(of.url, "@", "@"+of.first.Addr()+",", 1), sqlstore.Options{})
+			s := migrated(t, strings.Replace(of.url, "@", "@"+of.first.Addr()+",", 1), served)
 			must(t, apply(ctx, s, effectTo(1, events(10))))
 			waiting := make(chan error, 1)
 			go func() { waiting <- sqlstore.WaitForReads(ctx, s, of.holds) }() // ends with ctx

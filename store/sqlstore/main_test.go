@@ -66,8 +66,12 @@ func newDatabase(t testing.TB) string {
 	return name
 }
 
+// open opens a store, which is calm if no other session limit is asked for.
 func open(t testing.TB, url string, options sqlstore.Options) *sqlstore.Store {
 	t.Helper()
+	if options.SessionTimeout == 0 {
+		options.SessionTimeout = calm.SessionTimeout
+	}
 	s, err := sqlstore.Open(t.Context(), url, options)
 	if err != nil {
 		t.Fatal(err)
@@ -133,8 +137,11 @@ func queryTexts(t testing.TB, db *sql.DB, statement string) (result [][]string) 
 }
 
 // calm is for stores that no fault meets: a busy machine may rest in the midst of a
-// transaction for longer than a process that works may.
-var calm = sqlstore.Options{SessionTimeout: 30 * time.Second}
+// transaction for longer than a process that works may. served is what such a process has.
+var (
+	calm   = sqlstore.Options{SessionTimeout: 30 * time.Second}
+	served = sqlstore.Options{SessionTimeout: 2 * time.Second}
+)
 
 // mariadbEnv has a database that is a copy, as those of TestPostgres are.
 func mariadbEnv(t *testing.T, prepare func(*sqlstore.Store)) storetest.Env {

@@ -24,7 +24,7 @@ var waitingOf = map[string]string{
 // awaitWaiting waits until so many statements wait for locks.
 func awaitWaiting(t *testing.T, db *sql.DB, driver string, want int) {
 	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); ; {
+	for limit := time.Now().Add(3 * time.Minute); ; {
 		got := queryTexts(t, db, waitingOf[driver])[0][0]
 		if got == strconv.Itoa(want) {
 			return

@@ -84,8 +84,8 @@ func TestPostgresStoppedProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			database, proxy := newPostgresDatabase(t), newPostgresProxy(t)
-			successor := migrated(t, postgres.SocketURL(database), sqlstore.Options{})
-			stopped := open(t, throughPostgres(proxy, database), sqlstore.Options{})
+			successor := migrated(t, postgres.SocketURL(database), served)
+			stopped := open(t, throughPostgres(proxy, database), served)
 			checkThrownOut(t, successor, stopped, proxy, rule, bypass(t, "pgx", postgres.SocketURL(database)))
 		})
 	}
@@ -107,7 +107,7 @@ func TestPostgresWriterReconnects(t *testing.T) {
 // a process that is at work, not silent, is left alone.
 func TestPostgresLocksAreTransient(t *testing.T) {
 	database := newPostgresDatabase(t)
-	s := migrated(t, postgres.SocketURL(database), sqlstore.Options{})
+	s := migrated(t, postgres.SocketURL(database), served)
 	db := bypass(t, "pgx", postgres.SocketURL(database))
 	tx, err := db.Begin()
 	must(t, err)
@@ -125,7 +125,7 @@ func TestPostgresLocksAreTransient(t *testing.T) {
 // one moment the server chooses one, and the other commits.
 func TestPostgresOneOfACircleGoesOn(t *testing.T) {
 	database := newPostgresDatabase(t)
-	stores := []*sqlstore.Store{migrated(t, postgres.SocketURL(database), sqlstore.Options{}), open(t, postgres.SocketURL(database), sqlstore.Options{})}
+	stores := []*sqlstore.Store{migrated(t, postgres.SocketURL(database), served), open(t, postgres.SocketURL(database), served)}
 	_, err := stores[0].Cursors(t.Context(), "store", []int{0, 1})
 	must(t, err)
 	var both sync.WaitGroup

@@ -139,7 +139,7 @@ func spiderEvents(batch, n int) []store.StoredEvent {
 func TestSpider(t *testing.T) {
 	t.Parallel()
 	s := startSharded(t)
-	st := open(t, s.url, sqlstore.Options{})
+	st := open(t, s.url, served)
 	_, err := st.Cursors(t.Context(), "store", []int{0})
 	must(t, err)
 	const batch = 200
@@ -191,7 +191,7 @@ func (s *sharded) kill(t *testing.T, st *sqlstore.Store, list []store.StoredEven
 		if err == nil && cursors[0].Major == to {
 			return
 		}
-		if err = apply(t.Context(), st, effectTo(to, list)); time.Since(began) > time.Minute {
+		if err = apply(t.Context(), st, effectTo(to, list)); time.Since(began) > 3*time.Minute {
 			t.Fatalf("killed at %q: %v", rule.Pattern, err)
 		}
 	}

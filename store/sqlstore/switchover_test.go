@@ -113,7 +113,7 @@ func again(t *testing.T, do func() error) {
 		if err == nil {
 			return
 		}
-		if !sqlstore.IsAway(err) || time.Since(began) > time.Minute {
+		if !sqlstore.IsAway(err) || time.Since(began) > 3*time.Minute {
 			t.Fatal(err)
 		}
 	}

@@ -38,12 +38,14 @@ type manyFile struct {
 // sendTo begins an import and returns what its senders share.
 func (r *round) sendTo(kind string, text string, lines int) *manyFile {
 	r.t.Helper()
-	f := &manyFile{r: r, client: &http.Client{Timeout: roundSettles / 2}, text: text, lines: int64(lines)}
+	f := &manyFile{r: r, client: &http.Client{Timeout: 2 * requestWithin}, text: text, lines: int64(lines)}
 	r.t.Cleanup(f.client.CloseIdleConnections)
 	for _, p := range r.peers {
 		f.at = append(f.at, p.at)
 	}
-	a := callImport(f.client, "POST", f.at[0]+"/v1/imports", fmt.Sprintf(`{"name":"lines","kind":%q,"size":%d}`, kind, len(text)))
+	a := answered(r.ctx, func() imported {
+		return callImport(f.client, "POST", f.at[0]+"/v1/imports", fmt.Sprintf(`{"name":"lines","kind":%q,"size":%d}`, kind, len(text)))
+	})
 	if f.id = a.ID; a.status != http.StatusCreated {
 		r.t.Fatalf("begin an import: %d %s", a.status, a.said)
 	}
@@ -132,7 +134,8 @@ func (f *manyFile) ended(random *rand.Rand) {
 	var finishing sync.WaitGroup
 	for _, at := range f.at {
 		finishing.Go(func() { // ends with its answer
-			if a := callImport(f.client, "POST", at+"/v1/imports/"+f.id+"/finish", ""); a.status != http.StatusOK || a.State != "done" {
+			a := answered(f.r.ctx, func() imported { return callImport(f.client, "POST", at+"/v1/imports/"+f.id+"/finish", "") })
+			if a.status != http.StatusOK || a.State != "done" {
 				f.r.t.Errorf("finish: %d %s", a.status, a.said)
 			}
 		})

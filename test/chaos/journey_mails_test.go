@@ -56,19 +56,21 @@ func (r *round) checkTaken(m journeyMail, transactional bool) {
 // publishJourney makes a journey, or gives one that is there another draft, and publishes it.
 func (r *round) publishJourney(p *peer, id, text string) {
 	r.t.Helper()
-	var draft struct{ Revision int64 }
-	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, p.at+"/v1/journeys/"+id, nil)
-	r.do(err)
-	req.Header.Set("Authorization", "Bearer "+httpRoot)
-	res, err := http.DefaultClient.Do(req)
-	r.do(err)
-	defer res.Body.Close()
-	if res.StatusCode == http.StatusOK {
-		r.do(json.NewDecoder(res.Body).Decode(&draft))
-		r.sendYAML(p, http.MethodPut, fmt.Sprintf("/v1/journeys/%s?revision=%d", id, draft.Revision), text, http.StatusOK)
-	} else {
-		r.sendYAML(p, http.MethodPost, "/v1/journeys", text, http.StatusCreated)
-	}
+	status, said := 0, []byte(nil)
+	r.awaitOr("the journey "+id+" has its draft", func() bool {
+		// What is there is asked each time: an attempt without an answer may be in.
+		status, said = r.sendYAML(p, http.MethodGet, "/v1/journeys/"+id, "")
+		var draft struct{ Revision int64 }
+		switch {
+		case status == http.StatusNotFound:
+			status, said = r.sendYAML(p, http.MethodPost, "/v1/journeys", text)
+			return status == http.StatusCreated
+		case status == http.StatusOK && json.Unmarshal(said, &draft) == nil:
+			status, said = r.sendYAML(p, http.MethodPut, fmt.Sprintf("/v1/journeys/%s?revision=%d", id, draft.Revision), text)
+			return status == http.StatusOK
+		}
+		return false
+	}, func() string { return fmt.Sprintf("It is answered %d: %.300s", status, said) })
 	r.ask(p, "/v1/journeys/"+id+"/publish", "", http.StatusOK)
 }
 

@@ -15,7 +15,7 @@ steps:
   - {id: first, message: {from: shop@example.com, content: {subject: first, text: first}, class: transactional}, next: soon}
   - {id: soon, delay: {for: 1s}, next: second}
   - {id: second, message: {from: shop@example.com, content: {subject: second, text: second}}, next: later}
-  - {id: later, delay: {for: 6s}, next: third}
+  - {id: later, delay: {for: 15s}, next: third}
   - {id: third, message: {from: shop@example.com, content: {subject: third, text: third}}}
 `
 

@@ -76,7 +76,7 @@ func (c *clients) missed(note func()) bool {
 func (c *clients) run(atOnce int, hand func(client *http.Client, who, n int) bool) {
 	for who := range atOnce {
 		c.handing.Go(func() { // ends after finish
-			client := &http.Client{Transport: &http.Transport{}, Timeout: settleWithin / 2}
+			client := &http.Client{Transport: &http.Transport{}, Timeout: requestWithin}
 			defer client.CloseIdleConnections()
 			for n := 0; hand(client, who, n); n++ {
 			}
@@ -213,7 +213,7 @@ func (w *world) awaitLogged(what *regexp.Regexp) (found string) {
 // is posted may be repeated.
 func (w *world) ask(path, body, idempotencyKey string, want int) {
 	w.t.Helper()
-	client, at := &http.Client{Timeout: settleWithin / 2}, w.awaitListen()
+	client, at := &http.Client{Timeout: requestWithin}, w.awaitListen()
 	defer client.CloseIdleConnections()
 	w.eventually(fmt.Sprintf("%s is answered %d", path, want), func() bool { return post(client, at+path, body, idempotencyKey) == want })
 }

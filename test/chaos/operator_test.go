@@ -121,11 +121,11 @@ func mails(name string, count int, more string) string {
 // TestKillWhileSchedulesAreReleased kills the program at each step of the
 // release of mail that was scheduled by Braze's calls. The steps are before and
 // behind the row with the recipients, between the logs that take the mail, and
-// before the row that notes the release. Then the same with mail for a time: at
-// its way into a lane. Each mail goes out once.
+// before the row that notes the release. Then the same with mail for a time. Each
+// mail goes out once.
 func TestKillWhileSchedulesAreReleased(t *testing.T) {
 	t.Parallel()
-	const schedules, users, later = 6, 30, 60
+	const schedules, users = 6, 30
 	w, relay := newSending(t, sink.Options{})
 	p := w.start("")
 	var known, named strings.Builder
@@ -135,8 +135,16 @@ func TestKillWhileSchedulesAreReleased(t *testing.T) {
 	}
 	w.ask("/users/track", `{"attributes":[`+known.String()[1:]+`]}`, "", http.StatusCreated)
 	w.eventually("the users are known", func() bool { return w.highest("SELECT COUNT(*) FROM user_keys WHERE kind = 1") == users })
-	due := time.Now().Add(12 * time.Second) // they are made, and the program killed, well before
+	p.kill()
+	w.roles = "intake" // so that none is released before all are made
+	began := time.Now()
+	p = w.start("")
+	w.awaitListen()
+	start := time.Since(began)
+	var due time.Time
 	for i := range schedules {
+		// One that was due already would be refused.
+		due = time.Now().Add(12 * time.Second)
 		body := strings.Repeat("hello ", 10+i%2*1500) // some are kept in the database
 		w.ask("/messages/schedule/create", fmt.Sprintf(`{"external_user_ids":[%s],"schedule":{"time":%q},"messages":{"email":{"app_id":"shop","from":"shop@example.com","subject":"order","body":%q}}}`,
 			named.String()[1:], due.UTC().Format(time.RFC3339), body), "", http.StatusCreated)
@@ -166,13 +174,20 @@ func TestKillWhileSchedulesAreReleased(t *testing.T) {
 	w.ledgerIs(map[string]int64{"sent": schedules * users})
 	w.eventually("all are released", func() bool { return w.highest(inState+"'released'") == schedules })
 	w.onlyOnce(relay, schedules*users)
+	w.killWhileMailIsDue(p, relay, schedules*users, start)
+}
 
-	// Mail for a time. Marketing mail is stopped until the last program runs.
+// killWhileMailIsDue has mail for a time come, and kills the program on the mail's way into
+// a lane. Marketing mail is stopped until the last program runs. So much was sent before,
+// and a start takes so long here.
+func (w *world) killWhileMailIsDue(p *program, relay *sink.Sink, sent int64, start time.Duration) {
+	w.t.Helper()
+	const later = 60
 	w.ask("/v1/sending/pause", stopMarketing, "", http.StatusOK)
 	p.kill()
-	due = time.Now().Add(30 * time.Second)
+	due := time.Now().Add(max(30*time.Second, 10*start)) // two starts and kills before
 	body := mails("later", later, fmt.Sprintf(`,"send_at":%q`, due.UTC().Format(time.RFC3339)))
-	client := &http.Client{Timeout: settleWithin / 2}
+	client := &http.Client{Timeout: requestWithin}
 	defer client.CloseIdleConnections()
 	for _, failpoint := range []string{"queue=kill", "queued=kill,2"} {
 		p = w.start(failpoint)
@@ -181,22 +196,22 @@ func TestKillWhileSchedulesAreReleased(t *testing.T) {
 	}
 	p = w.start("")
 	w.ask("/v1/messages", body, "later", http.StatusAccepted)
-	w.ledgerIs(map[string]int64{"sent": schedules * users, "waiting": later})
+	w.ledgerIs(map[string]int64{"sent": sent, "waiting": later})
 	if time.Now().After(due) {
-		t.Fatal("it is due already: this test shows nothing")
+		w.t.Fatal("it is due already: this test shows nothing")
 	}
 	p.kill()
-	pause(t.Context(), time.Until(due))
+	pause(w.t.Context(), time.Until(due))
 	for _, failpoint := range []string{"due=kill", "due=kill,2", "due-moved=kill"} {
 		w.dies(failpoint)
 	}
 	w.start("")
 	w.ask("/v1/sending/resume", stopMarketing, "", http.StatusOK)
-	w.ledgerIs(map[string]int64{"sent": schedules*users + later})
-	w.onlyOnce(relay, schedules*users+later)
+	w.ledgerIs(map[string]int64{"sent": sent + later})
+	w.onlyOnce(relay, int(sent)+later)
 	w.lanesEmpty()
 	if n := w.highest("SELECT COUNT(*) FROM bodies"); n != 0 {
-		t.Errorf("%d contents are left", n)
+		w.t.Errorf("%d contents are left", n)
 	}
 }
 

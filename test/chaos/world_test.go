@@ -57,8 +57,12 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// settleWithin bounds every wait for the program to get over a fault.
-	settleWithin = 60 * time.Second
+	// settleWithin bounds every wait for the program to get over a fault, on a machine
+	// that may be ten times slower than most.
+	settleWithin = 3 * time.Minute
+
+	// requestWithin bounds a request, which is made again then.
+	requestWithin = 30 * time.Second
 
 	// pushElements are pushed in one go, by each push. They are two pages of a list: how
 	// often a step is met depends on the pushes, how much all compute on the elements.
@@ -448,7 +452,7 @@ func (w *world) highest(query string) int64 {
 	if w.db == nil {
 		return -1 // a world without a database
 	}
-	ctx, cancel := context.WithTimeout(w.t.Context(), 5*settleWithin)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*settleWithin)
 	defer cancel()
 	var n int64
 	if err := w.db.QueryRowContext(ctx, query).Scan(&n); err != nil {

@@ -375,10 +375,13 @@ func (f *fixture) wantCursor(t *testing.T) {
 	want(t, "cursor", cursors[0], f.at)
 }
 
+// patience bounds waits, also on a machine that is very busy.
+const patience = 3 * time.Minute
+
 // until waits for a condition.
 func (f *fixture) until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); {
+	for deadline := time.Now().Add(patience); !ok(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain until %s", what)
 		}
