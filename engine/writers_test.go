@@ -65,7 +65,9 @@ func TestWritersByDistance(t *testing.T) {
 			t.Cleanup(func() { _ = p.Close() })
 			p.Delay(test.delay)
 			to.Host = p.Addr()
-			e := open(t, redis, to.String(), 8, func(cfg *config.Config) { cfg.StoreWriters = test.writers })
+			e, _ := openNear(t, redis, to.String(), 8, test.writers, func(text string) bool {
+				return test.writers == 0 && test.delay == 0 && strings.Contains(text, saidFar)
+			})
 			all := postForty(t, e)
 			await(t, "all is counted", func() bool { return counted(t, e) == all })
 			if got := writersOf(e); got != test.want {
