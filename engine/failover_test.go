@@ -189,7 +189,8 @@ func TestClusterOfSix(t *testing.T) {
 		t.Fatal(err)
 	}
 	kill := func(what string, slot int) {
-		master := c.MasterOf(slot)
+		var master *servers.Redis
+		await(t, "a master is known", func() bool { master = c.MasterOf(slot); return master != nil })
 		l.strike(t, what, func() { _ = master.Kill() }, func() bool { return c.MasterOf(slot) != nil })
 		if err := master.Restart(t.Context()); err != nil {
 			t.Fatal(err)

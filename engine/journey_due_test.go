@@ -15,7 +15,7 @@ const dueJourney = `
 id: due
 entry: {when: {event: cart}}
 steps:
-  - {id: react, wait_for: {within: 15s, paths: [{name: bought, when: {purchase: "*"}, next: thanks}], otherwise: remind}}
+  - {id: react, wait_for: {within: %ds, paths: [{name: bought, when: {purchase: "*"}, next: thanks}], otherwise: remind}}
   - {id: thanks, message: {template: thanks, tags: thanks}}
   - {id: remind, message: {template: remind, tags: remind}}
 exit_when: {event: quit}
@@ -25,13 +25,27 @@ exit_when: {event: quit}
 // quit, and until they are due. Nobody moves before another process stores what was
 // accepted; then they thank who has bought, and remind who has done nothing.
 func TestWhatWasAcceptedBeforeTheDueTime(t *testing.T) {
+	for _, within := range []time.Duration{15 * time.Second, 2 * time.Minute} {
+		if acceptedBeforeDue(t, within) {
+			return
+		}
+		t.Logf("%s were not enough to hand all in", within) // as on a busy machine
+	}
+	t.Error("all attempts were too late: this test shows nothing")
+}
+
+// acceptedBeforeDue lets people be due after a time. It reports false if that was over before
+// all was accepted.
+func acceptedBeforeDue(t *testing.T, within time.Duration) bool {
+	t.Helper()
 	redis, database := sharedServers(t)
 	roles := func(names ...string) func(*config.Config) { return func(c *config.Config) { c.Roles = names } }
 	stores := open(t, redis, database, 2, roles(config.RoleStore))
 	moves := open(t, redis, database, 2, roles(config.RoleIntake, config.RoleSend, config.RoleJourney))
 	db := databaseOf(t, database, "thanks", "remind")
-	publish(t, db, dueJourney)
+	publish(t, db, fmt.Sprintf(dueJourney, int(within.Seconds())))
 	const people = 30
+	began := time.Now()
 	all(t, moves, people, "cart")
 	await(t, "all are in the journey", func() bool { return counts(t, moves, "journey/due/react/entered") == people })
 	if err := stores.Stop(context.Background()); err != nil {
@@ -52,10 +66,13 @@ func TestWhatWasAcceptedBeforeTheDueTime(t *testing.T) {
 		}
 	}
 	track(t, moves, `{"purchases":[`+strings.Join(purchases, ",")+`],"events":[`+strings.Join(events, ",")+`]}`)
+	if time.Since(began) > within {
+		return false
+	}
 	id, _ := idOf(t, db, user.Key{Kind: user.KeyExternal, Name: "p2"})
 	places, err := moves.Services().Journeys.PlacesOf(t.Context(), id)
-	if err != nil || len(places) != 1 || places[0].Step != "react" || places[0].DueMillis < time.Now().UnixMilli() {
-		t.Fatalf("places are %+v, %v: somebody has moved, or was due before all was accepted", places, err)
+	if err != nil || len(places) != 1 || places[0].Step != "react" {
+		t.Fatalf("places are %+v, %v: somebody has moved", places, err)
 	}
 	due := time.UnixMilli(places[0].DueMillis)
 	await(t, "they were due a while ago", func() bool { return time.Since(due) > 3*time.Second })
@@ -79,4 +96,5 @@ func TestWhatWasAcceptedBeforeTheDueTime(t *testing.T) {
 			t.Errorf("%s has the mail %q, want %q", name, got, tags)
 		}
 	}
+	return true
 }

@@ -20,10 +20,10 @@ import (
 	"sluice/test/servers"
 )
 
-// database opens a database beside engines that run on it.
+// databaseOf opens a database beside engines that run on it: it may wait for what they write.
 func databaseOf(t *testing.T, url string, templates ...string) *sqlstore.Store {
 	t.Helper()
-	db, err := sqlstore.Open(t.Context(), url, sqlstore.Options{})
+	db, err := sqlstore.Open(t.Context(), url, sqlstore.Options{SessionTimeout: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

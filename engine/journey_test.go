@@ -23,11 +23,12 @@ func (everything) Template(string, int) (mail.Class, bool, error) {
 func (everything) Segment(string) (string, bool, error) { return "", false, nil }
 func (everything) Journey(string) (bool, error)         { return true, nil }
 
+// cartJourney holds people for longer than a busy machine takes to hand in their purchases.
 const cartJourney = `
 id: cart
 entry: {when: {event: cart, where: {property: items, is: greater_than, value: 0}}}
 steps:
-  - {id: pause, delay: {for: 1s}, next: gold}
+  - {id: pause, delay: {for: 15s}, next: gold}
   - {id: gold, split: {if: {attribute: plan, is: equals, value: gold}, then: thanks, else: remind}}
   - {id: thanks, message: {template: thanks, tags: thanks}, next: note}
   - {id: remind, message: {template: remind, tags: remind}}

@@ -46,7 +46,18 @@ func TestDatabaseAwayWhileLongLinksAreClicked(t *testing.T) {
 			t.Errorf("%.30s: %d to %.30q, want %d to %.30q", target, got, to, status, location)
 		}
 	}
-	wants(known, 302, known)
+	// awaits is wants while the database answers, which it may do too late on a busy machine.
+	awaits := func(target string, status int, location string) {
+		t.Helper()
+		await(t, "the database has answered in time", func() bool {
+			got, to := click(target)
+			if got != 503 && (got != status || to != location) {
+				t.Fatalf("%.30s: %d to %.30q, want %d to %.30q", target, got, to, status, location)
+			}
+			return got != 503
+		})
+	}
+	awaits(known, 302, known)
 	if err := postgres.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -56,9 +67,6 @@ func TestDatabaseAwayWhileLongLinksAreClicked(t *testing.T) {
 	if err := postgres.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the database is asked again", func() bool {
-		status, location := click(other)
-		return status == 302 && location == other
-	})
-	wants("https://evil.example/"+strings.Repeat("z", 2000), 404, "")
+	awaits(other, 302, other)
+	awaits("https://evil.example/"+strings.Repeat("z", 2000), 404, "")
 }

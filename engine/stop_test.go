@@ -22,7 +22,7 @@ import (
 
 // stopTime is how much time a stop has here: enough that a quarter of it is left on a busy
 // machine.
-const stopTime = time.Minute
+const stopTime = 3 * time.Minute
 
 // TestAStalledClientLeavesTheStopItsTime: a client of the SMTP listener begins a message and
 // says nothing more. It is cut off soon, so that a mail on the wire is recorded.

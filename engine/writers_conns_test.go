@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/config"
 	"sluice/engine"
@@ -55,6 +56,25 @@ func openLogged(t *testing.T, redis, database string, partitions, writers int) (
 	return e, log
 }
 
+// saidFar is logged of a database that counts as far.
+const saidFar = "several transactions at once"
+
+// openNear is openLogged for a database that is near, unless the test makes it far. It opens
+// the engine anew while the log says that it was taken for far: a busy machine may give no
+// quick answer of five.
+func openNear(t *testing.T, redis, database string, partitions, writers int, far func(text string) bool) (*engine.Engine, *logged) {
+	t.Helper()
+	for began := time.Now(); ; {
+		e, log := openLogged(t, redis, database, partitions, writers)
+		if !far(log.String()) || time.Since(began) > 3*time.Minute {
+			return e, log
+		}
+		if err := e.Stop(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestWritersOfFewConnections: a process has a second writer only if the database takes its
 // connections, beside those of the processes that live. It says in the log if it does not.
 // What it may take is no finding of its own start, and all that comes is stored.
@@ -80,8 +100,11 @@ func TestWritersOfFewConnections(t *testing.T) {
 			database = limited(t, database, test.connections)
 			var e *engine.Engine
 			var log *logged
+			far := func(text string) bool { // where fewer are said all the same, it makes no difference
+				return strings.Contains(text, saidFar) || !test.says && strings.Contains(text, "4 writers in each process")
+			}
 			for i, want := range test.want {
-				e, log = openLogged(t, redis, database, test.partitions, test.writers)
+				e, log = openNear(t, redis, database, test.partitions, test.writers, far)
 				await(t, "its writers have partitions", func() bool { return e.Stats().Leases["store"] == max(1, test.partitions/(i+1)) })
 				if got := writersOf(e); got != want {
 					t.Errorf("writers of process %d: %s; want %s", i, got, want)

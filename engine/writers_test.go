@@ -17,6 +17,7 @@ import (
 	"sluice/config"
 	"sluice/engine"
 	"sluice/store"
+	"sluice/test/clocktest"
 	"sluice/test/proxy"
 )
 
@@ -65,7 +66,9 @@ func TestWritersByDistance(t *testing.T) {
 			t.Cleanup(func() { _ = p.Close() })
 			p.Delay(test.delay)
 			to.Host = p.Addr()
-			e := open(t, redis, to.String(), 8, func(cfg *config.Config) { cfg.StoreWriters = test.writers })
+			e, _ := openNear(t, redis, to.String(), 8, test.writers, func(text string) bool {
+				return test.writers == 0 && test.delay == 0 && strings.Contains(text, saidFar)
+			})
 			all := postForty(t, e)
 			await(t, "all is counted", func() bool { return counted(t, e) == all })
 			if got := writersOf(e); got != test.want {
@@ -147,24 +150,38 @@ func TestWritersAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.ExecContext(t.Context(), "SELECT 1 FROM cursors WHERE follower = 'store' FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
-	all := postForty(t, e)
+	var all int64
 	await(t, "each writer waits for a cursor", func() bool {
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback() }()
+		if _, err := tx.ExecContext(t.Context(), "SELECT 1 FROM cursors WHERE follower = 'store' FOR UPDATE"); err != nil {
+			t.Fatal(err)
+		}
+		for range 40 {
+			post(t, e, int(all), time.Now())
+			all++
+		}
+		return waitForCursors(t, db, writers)
+	})
+	await(t, "all is counted", func() bool { return counted(t, e) == all })
+}
+
+// waitForCursors reports whether so many transactions come to wait for the rows of cursors
+// at once. A transaction gives up waiting after 2 s, and its follower then rests.
+func waitForCursors(t *testing.T, db *sql.DB, writers int) bool {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < 3*time.Second; clocktest.Rest(began) {
 		var waiting int
 		err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE cursors%'").Scan(&waiting)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return waiting == writers
-	})
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
+		if waiting == writers {
+			return true
+		}
 	}
-	await(t, "all is counted", func() bool { return counted(t, e) == all })
+	return false
 }

@@ -73,7 +73,7 @@ func moveWhileWritten(t *testing.T, c *servers.RedisCluster, log *Log) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := c.MasterOf(slot)
+	from := masterOf(t, c, slot)
 	to := c.Nodes[slices.IndexFunc(c.Nodes[:3], func(n *servers.Redis) bool { return n != from })]
 	if err := c.BeginMove(slot, from, to); err != nil {
 		t.Fatal(err)
@@ -83,8 +83,14 @@ func moveWhileWritten(t *testing.T, c *servers.RedisCluster, log *Log) {
 	}
 	written := make(chan error, 1)
 	go func() {
-		_, err := log.Append(t.Context(), "test", "1", "2", oneEvent("b"), false)
-		written <- err
+		for {
+			began := time.Now()
+			_, err := log.Append(t.Context(), "test", "1", "2", oneEvent("b"), false)
+			if !IsAway(err) || time.Since(began) < patientFor { // else the move took longer than one call is repeated
+				written <- err
+				return
+			}
+		}
 	}()
 	select {
 	case err := <-written:
@@ -102,6 +108,16 @@ func moveWhileWritten(t *testing.T, c *servers.RedisCluster, log *Log) {
 	}
 }
 
+// masterOf waits for the master of a slot: a busy machine may be too slow for one question.
+func masterOf(t *testing.T, c *servers.RedisCluster, slot int) (master *servers.Redis) {
+	t.Helper()
+	eventually(t, "a master is known", func() bool {
+		master = c.MasterOf(slot)
+		return master != nil
+	})
+	return master
+}
+
 // killMaster kills the master of a key, and prints how long the others took to
 // promote its replica, and this client to go on with it.
 func killMaster(t *testing.T, c *servers.RedisCluster, log *Log, key string) {
@@ -110,7 +126,7 @@ func killMaster(t *testing.T, c *servers.RedisCluster, log *Log, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	master := c.MasterOf(slot)
+	master := masterOf(t, c, slot)
 	if err := master.Kill(); err != nil {
 		t.Fatal(err)
 	}

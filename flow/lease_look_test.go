@@ -94,6 +94,7 @@ func TestAShardThatHangsBlindsNoLook(t *testing.T) {
 	if err := hangs.Pause(); err != nil {
 		t.Fatal(err)
 	}
+	before := b.Status().Changes // on a busy machine b may have taken a for dead for a moment
 	awayOfA := make(map[string]int)
 	for i := range looksRoles {
 		role := fmt.Sprint("role", i)
@@ -116,8 +117,8 @@ func TestAShardThatHangsBlindsNoLook(t *testing.T) {
 		return true
 	})
 	for role, changes := range b.Status().Changes {
-		if changes.Lost != 0 || changes.Returned != 0 {
-			t.Errorf("%s: %+v, want none lost or returned: what is not known stays as it is", role, changes)
+		if changes.Lost != before[role].Lost || changes.Returned != before[role].Returned {
+			t.Errorf("%s: %+v after %+v, want none lost or returned: what is not known stays as it is", role, changes, before[role])
 		}
 	}
 	if err := hangs.Continue(); err != nil {

@@ -38,6 +38,12 @@ func join(t *testing.T, r *Redis, n *numbers) (l *Leases, leave, crash func()) {
 	return l, leave, crash
 }
 
+// tend has a process look after its leases. On a busy machine a look may be too slow.
+func tend(t *testing.T, l *Leases) {
+	t.Helper()
+	eventually(t, "it looks after its leases", func() bool { return l.tendAll(t.Context()) == nil })
+}
+
 func heldBy(l *Leases) int { return l.Status().Held["store"] }
 
 func TestLeasesAreSharedFairlyAndTakenOver(t *testing.T) {
@@ -60,6 +66,20 @@ func TestLeasesAreSharedFairlyAndTakenOver(t *testing.T) {
 // TestLeasesAreTakenWithTheFirstBeat: a process that starts does not wait for a
 // second beat.
 func TestLeasesAreTakenWithTheFirstBeat(t *testing.T) {
+	for tries := 1; !takenByTheFirstTurn(t); tries++ {
+		if tries == 5 {
+			t.Fatal("the first turns of five processes have failed")
+		}
+	}
+	if got := spansOf([]int{9, 3, 4, 0, 5, 7, 8}); got != "0 3-5 7-9" {
+		t.Errorf("spans: %s", got)
+	}
+}
+
+// takenByTheFirstTurn starts a process that has one turn alone. It reports false if that
+// failed, as on a busy machine.
+func takenByTheFirstTurn(t *testing.T) bool {
+	t.Helper()
 	r := dial(t)
 	var told strings.Builder // read when Run has ended
 	l := NewLeases(r, &numbers{}, slog.New(slog.NewTextHandler(&told, &slog.HandlerOptions{Level: slog.LevelDebug})))
@@ -70,15 +90,22 @@ func TestLeasesAreTakenWithTheFirstBeat(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- l.Run(ctx) }()
 	t.Cleanup(stop)
-	eventually(t, "all are held", func() bool { return heldBy(l) == 16 && l.Status().Held["send"] == 1 })
+	var err error
+	eventually(t, "all are held", func() bool {
+		s := l.Status()
+		err = s.Err
+		return err != nil || s.Held["store"] == 16 && s.Held["send"] == 1
+	})
 	stop()
 	<-done
+	if err != nil {
+		t.Log(err)
+		return false
+	}
 	if got := told.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `msg="leases taken" leases=17 of="store 0-15, send 0" from=""`) {
 		t.Errorf("the log is not one line of all leases:\n%s", got)
 	}
-	if got := spansOf([]int{9, 3, 4, 0, 5, 7, 8}); got != "0 3-5 7-9" {
-		t.Errorf("spans: %s", got)
-	}
+	return true
 }
 
 func TestALostLeaseIsNoticed(t *testing.T) {
@@ -108,12 +135,8 @@ func TestProcessesShareOnlyWhatBothRun(t *testing.T) {
 	eventually(t, "each holds all of its own role", func() bool { return heldBy(a) == 16 && b.Status().Held["intake"] == 4 })
 	eventually(t, "each knows of the other", func() bool { return a.Status().Live == 2 && b.Status().Live == 2 })
 	for range 3 { // and they keep it
-		if err := a.tendAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.tendAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		tend(t, a)
+		tend(t, b)
 	}
 	if heldBy(a) != 16 || b.Status().Held["intake"] != 4 {
 		t.Fatalf("held: store %d of 16, intake %d of 4", heldBy(a), b.Status().Held["intake"])

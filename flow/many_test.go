@@ -188,13 +188,19 @@ func startSecured(t *testing.T) (address, port string) {
 	file := filepath.Join(t.TempDir(), "tls.pem")
 	blocks := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...)
 	must(os.WriteFile(file, blocks, 0o600))
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	must(err)
-	_, port, err = net.SplitHostPort(free.Addr().String())
-	must(errors.Join(err, free.Close()))
-	r, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), Listen: "tcp", Extra: []string{
-		"--requirepass", "s3cret", "--tls-port", port, "--tls-cert-file", file, "--tls-key-file", file, "--tls-ca-cert-file", file,
-	}})
+	var r *servers.Redis
+	for range 3 { // another program may take the port before Redis does
+		free, err := net.Listen("tcp", "127.0.0.1:0")
+		must(err)
+		_, port, err = net.SplitHostPort(free.Addr().String())
+		must(errors.Join(err, free.Close()))
+		r, err = servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), Listen: "tcp", Extra: []string{
+			"--requirepass", "s3cret", "--tls-port", port, "--tls-cert-file", file, "--tls-key-file", file, "--tls-ca-cert-file", file,
+		}})
+		if err == nil {
+			break
+		}
+	}
 	must(err)
 	t.Cleanup(func() { _ = r.Kill() })
 	return r.Addr(), port

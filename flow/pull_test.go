@@ -54,8 +54,10 @@ func TestPullReadsLogsTogether(t *testing.T) {
 		t.Fatalf("%d batches were pulled of %d: %v", all, partitions*batches, err)
 	}
 	calls := regexp.MustCompile(`cmdstat_xread:calls=(\d+)`).FindStringSubmatch(do(t, r, "INFO", "commandstats"))
-	if n, err := strconv.Atoi(calls[1]); err != nil || n > 2*batches/manyBatches {
-		t.Fatalf("%d reads for %d batches of %d logs (%v), want some %d", n, batches, partitions, err, batches/manyBatches)
+	// A busy machine needs more than batches/manyBatches. Each log by itself needs at least so many.
+	const apart = partitions * batches / manyBatches
+	if n, err := strconv.Atoi(calls[1]); err != nil || n >= apart {
+		t.Fatalf("%d reads for %d batches of %d logs (%v), want some %d, and less than %d", n, batches, partitions, err, batches/manyBatches, apart)
 	}
 }
 

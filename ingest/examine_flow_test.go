@@ -31,7 +31,7 @@ func examiner(b *bed) *examine.Installation {
 // examined returns the worst severity of each check.
 func examined(b *bed, x *examine.Installation) map[doctor.Check]doctor.Severity {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), 3*time.Minute)
 	defer cancel()
 	rank := map[doctor.Severity]int{"": 0, doctor.SeverityOK: 1, doctor.SeverityUnknown: 2, doctor.SeverityWarning: 3, doctor.SeverityError: 4}
 	worst := make(map[doctor.Check]doctor.Severity)

@@ -30,7 +30,7 @@ type publisher struct {
 
 func newPublisher(b *bed) *publisher {
 	b.Helper()
-	db, err := sqlstore.Open(b.Context(), b.url, sqlstore.Options{})
+	db, err := sqlstore.Open(b.Context(), b.url, calm)
 	b.must(err)
 	b.Cleanup(func() { _ = db.Close() })
 	p := &publisher{bed: b, store: db}
@@ -196,7 +196,7 @@ func TestFactsOfAnUnknownVisitor(t *testing.T) {
 func TestPublishWhileStoring(t *testing.T) {
 	onEach(t, func(b *bed) {
 		pub := newPublisher(b)
-		p := startPeople(b)
+		p := startPeopleWith(b, setup{writers: 2, calm: true})
 		p.send(attributes(external(1), `{"n":1}`))
 		p.awaitUser("the user is there", external(1), func(*profile.Profile) bool { return true })
 		const rounds, each = 12, 5
@@ -258,7 +258,7 @@ func TestPublishBeforeALargeTransaction(t *testing.T) {
 	onEachAlone(t, func(b *bed) {
 		const n = 9000
 		pub := newPublisher(b)
-		e := newEngine(b, setup{partitions: 1})
+		e := newEngine(b, setup{partitions: 1, calm: true})
 		batch := sluice.NewBatch(n * 64)
 		for i := range n {
 			batch = user.AppendUpdate(batch, &user.Update{Op: user.OpEvent, Key: external(i % 100), Name: "cart", TimeMillis: 1_700_000_000_000})

@@ -167,7 +167,7 @@ func (b *bed) open(url, driver, dsn string) {
 	b.must(err)
 	b.Cleanup(func() { _ = db.Close() })
 	b.url, b.db = url, db
-	store, err := sqlstore.Open(b.Context(), url, sqlstore.Options{})
+	store, err := sqlstore.Open(b.Context(), url, calm)
 	b.must(err)
 	b.must(store.Migrate(b.Context()))
 	b.must(store.Close())
@@ -323,12 +323,17 @@ func (b *bed) letters(store store.Store) map[string]sluice.DeadLetter {
 	}
 }
 
+// calm is for stores that no fault meets: a busy machine may rest in the midst of a
+// transaction for longer than a process that works may.
+var calm = sqlstore.Options{SessionTimeout: 30 * time.Second}
+
 // setup says what an engine runs.
 type setup struct {
 	lists      []listSetup
 	hashes     []string // URLs of servers; nil: none
 	noStore    bool     // another process stores
 	noIntake   bool
+	calm       bool // no fault meets its store
 	acceptGaps bool
 	partitions int                           // 0: testPartitions
 	listBytes  int                           // that a list to a table keeps; 0: 16 MiB
@@ -339,6 +344,13 @@ type setup struct {
 	writers    int    // of the store; 0: one
 	redis      string // the URL of a Redis; "": the bed's
 	replicas   flow.Replicas
+}
+
+func (s *setup) options() sqlstore.Options {
+	if s.calm {
+		return calm
+	}
+	return sqlstore.Options{}
 }
 
 func (s *setup) listMargin() int {
@@ -383,7 +395,7 @@ func newEngine(b *bed, s setup) *engine {
 	var err error
 	e.redis, err = flow.Dial(b.Context(), cmp.Or(s.redis, b.server().URL()))
 	b.must(err)
-	e.store, err = sqlstore.Open(b.Context(), b.url, sqlstore.Options{})
+	e.store, err = sqlstore.Open(b.Context(), b.url, s.options())
 	b.must(err)
 	if s.store != nil {
 		e.store = s.store(e.store)
@@ -436,7 +448,7 @@ func (e *engine) writers(s *setup) []store.Store {
 			all = append(all, e.store)
 			continue
 		}
-		db, err := sqlstore.Open(e.b.Context(), e.b.url, sqlstore.Options{})
+		db, err := sqlstore.Open(e.b.Context(), e.b.url, s.options())
 		e.b.must(err)
 		e.b.Cleanup(func() { _ = db.Close() })
 		all = append(all, db)

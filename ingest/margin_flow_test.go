@@ -166,6 +166,7 @@ func TestTheMarginIsBounded(t *testing.T) {
 	const entries = 4_000 // 24 MB, of which 16 are kept
 	source := 0
 	var bytes int
+	began := time.Now()
 	for range entries / 100 {
 		batches := make([][]byte, 10)
 		for i := range batches {
@@ -190,15 +191,17 @@ func TestTheMarginIsBounded(t *testing.T) {
 	for _, s := range kept {
 		all.Bytes += s.Bytes
 	}
-	if all.Bytes > 16<<20 || all.Bytes < 8<<20 || bytes < 20<<20 {
+	// What is applied stays for a minute: a busy machine may have stored much before.
+	quick := time.Since(began) < 50*time.Second
+	if all.Bytes > 16<<20 || quick && all.Bytes < 8<<20 || bytes < 20<<20 {
 		b.Errorf("%d bytes of %d are kept; want nearly 16 MiB", all.Bytes, bytes)
 	}
-	if covers := e.stats.Margins(); len(covers) != 1 || covers[0] > 59e9 {
+	if covers := e.stats.Margins(); len(covers) != 1 || quick && covers[0] > 59e9 {
 		b.Errorf("covered are %v; want less than a minute", covers)
 	}
 	e.stop()
 	e = start(b, setup{partitions: 1})
-	if covers := e.covers(); covers > 59e9 {
+	if covers := e.covers(); quick && time.Since(began) < 55*time.Second && covers > 59e9 {
 		b.Errorf("a process that goes on says that %s are covered; want less than a minute", covers)
 	}
 	e.stop()

@@ -48,7 +48,7 @@ func newMirrorBed(b *bed) *mirrorBed {
 	b.must(err)
 	b.Cleanup(func() { _ = client.Disconnect(context.Background()) })
 	m.db = client.Database("test")
-	m.store, err = sqlstore.Open(b.Context(), b.url, sqlstore.Options{})
+	m.store, err = sqlstore.Open(b.Context(), b.url, calm)
 	b.must(err)
 	b.Cleanup(func() { _ = m.store.Close() })
 	m.redis, err = flow.Dial(b.Context(), b.server().URL())

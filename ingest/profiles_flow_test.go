@@ -34,7 +34,7 @@ func (w *weighing) Apply(ctx context.Context, p store.Prepared) (store.Applied, 
 // largeUsers makes users of one partition with profiles of a size.
 func (b *bed) largeUsers(many, bytes int) (keys []user.Key) {
 	b.Helper()
-	db, err := sqlstore.Open(b.Context(), b.url, sqlstore.Options{})
+	db, err := sqlstore.Open(b.Context(), b.url, calm)
 	b.must(err)
 	defer db.Close()
 	custom := `","custom":{"n":0,"x":"` + strings.Repeat("x", bytes) + `"}}`

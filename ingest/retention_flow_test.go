@@ -45,7 +45,7 @@ func newKept(b *bed, keep ingest.Retention) *kept {
 	b.Helper()
 	k := &kept{bed: b, clock: clocktest.At(time.Now().UTC().Truncate(24 * time.Hour).Add(14 * time.Hour))}
 	var err error
-	k.store, err = sqlstore.Open(b.Context(), b.url, sqlstore.Options{Clock: k.clock})
+	k.store, err = sqlstore.Open(b.Context(), b.url, sqlstore.Options{Clock: k.clock, SessionTimeout: calm.SessionTimeout})
 	b.must(err)
 	b.Cleanup(func() { b.must(k.store.Close()) })
 	k.keeper = newKeeper(k.store, k.clock)

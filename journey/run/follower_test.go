@@ -73,7 +73,7 @@ steps:
 	defer func() { stop(); <-done }()
 	await := func(what string, holds func() bool) {
 		t.Helper()
-		deadline := time.After(time.Minute)
+		deadline := time.After(3 * time.Minute)
 		for tick := time.Tick(5 * time.Millisecond); !holds(); {
 			select {
 			case <-tick:

@@ -2,7 +2,9 @@ package run
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"sluice/journey"
 	"sluice/mail"
 	"sluice/store"
+	"sluice/test/clocktest"
 	"sluice/user"
 )
 
@@ -34,6 +37,39 @@ func (g *Gate) sleeps() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.asked = g.asked.Add(-2 * gateEvery)
+}
+
+// mayLeave asks a gate about mails. It asks again while mail waits for a database that was too
+// slow, as on a busy machine: a gate has a second for it. Mail of those who stay may wait.
+func (b *bed) mayLeave(g *Gate, sends []*mail.Send, stay ...int64) []mail.Leave {
+	b.Helper()
+	for began := time.Now(); ; clocktest.Rest(began) {
+		answers, err := g.MayLeave(b.Context(), 0, sends)
+		slow := err != nil
+		for i, a := range answers {
+			slow = slow || a.AgainMillis == g.slowUntil().UnixMilli() && !slices.Contains(stay, sends[i].Person)
+		}
+		if !slow {
+			return answers
+		}
+		if time.Since(began) > 3*time.Minute {
+			b.Fatalf("the gate says for 3 min: %+v, %v", answers, err)
+		}
+	}
+}
+
+// paused are the journeys that a gate knows to be paused, once it has looked in time.
+func (b *bed) paused(g *Gate) []string {
+	b.Helper()
+	for began := time.Now(); ; clocktest.Rest(began) {
+		ids, err := g.Paused(b.Context())
+		if err == nil {
+			return ids
+		}
+		if !errors.Is(err, errGateSlow) || time.Since(began) > 3*time.Minute {
+			b.Fatal(err)
+		}
+	}
 }
 
 // storeSends has the ledger know mails that the log has, those that are wanted, and returns how
@@ -123,10 +159,7 @@ func TestGate(t *testing.T) {
 	if err := c.commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	answers, err := b.gate().MayLeave(t.Context(), 0, sends)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answers := b.mayLeave(b.gate(), sends)
 	for i, s := range sends {
 		if answers[i].Cancel != want[s.Person] || answers[i].AgainMillis != 0 {
 			t.Errorf("mail of person %d: %+v, want %q", s.Person, answers[i], want[s.Person])
@@ -171,10 +204,7 @@ func TestGateOfWhoEntersAgain(t *testing.T) {
 			if len(sends) != len(x.cancel) {
 				t.Fatalf("%d mails, want %d", len(sends), len(x.cancel))
 			}
-			answers, err := b.gate().MayLeave(t.Context(), 0, sends)
-			if err != nil {
-				t.Fatal(err)
-			}
+			answers := b.mayLeave(b.gate(), sends)
 			for i, s := range sends {
 				want := mail.Leave{}
 				if x.cancel[s.Occurrence] {
@@ -217,17 +247,21 @@ func TestGateOfStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.sleeps()
-		answers, err := g.MayLeave(t.Context(), 0, sends)
-		if err != nil {
-			t.Fatal(err)
+		if status == journey.StatusPaused { // its mail waits as long as for a slow database
+			b.paused(g)
+			answers, err := g.MayLeave(t.Context(), 0, sends)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answers[2]
 		}
-		return answers[2]
+		return b.mayLeave(g, sends)[2]
 	}
 	if got := set(journey.StatusPaused); got.Cancel != "" || got.AgainMillis <= b.clock.Now().UnixMilli() {
 		t.Errorf("paused: %+v", got)
 	}
-	if ids, err := g.Paused(t.Context()); err != nil || len(ids) != 1 || ids[0] != j.ID {
-		t.Errorf("paused: %v, %v", ids, err)
+	if ids := b.paused(g); len(ids) != 1 || ids[0] != j.ID {
+		t.Errorf("paused: %v", ids)
 	}
 	if got := set(journey.StatusLive); got != (mail.Leave{}) {
 		t.Errorf("live: %+v", got)
@@ -239,6 +273,7 @@ func TestGateOfStatus(t *testing.T) {
 	if err := b.server.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	b.paused(g) // now it knows of the journeys, and asks Redis
 	if answers, err := g.MayLeave(t.Context(), 0, sends); err == nil {
 		t.Errorf("without redis: %+v", answers)
 	}
@@ -277,10 +312,7 @@ func TestGateOfQuietHours(t *testing.T) {
 	at := func(after time.Duration, want map[int64]mail.Leave, skipped map[int64]string) {
 		t.Helper()
 		b.clock.Move(after)
-		answers, err := b.gate().MayLeave(t.Context(), 0, sends)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answers := b.mayLeave(b.gate(), sends)
 		for i, s := range sends {
 			var is mail.Leave
 			switch s.Tags {

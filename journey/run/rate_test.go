@@ -69,10 +69,10 @@ func TestTheRateOfTheNextJourney(t *testing.T) {
 	b.enterAll(people)
 	began := time.Now()
 	p := b.open()
-	for deadline := began.Add(time.Minute); len(b.mails("quick")) < people; {
+	for deadline := began.Add(3 * time.Minute); len(b.mails("quick")) < people; {
 		b.passes(p)
 		if time.Now().After(deadline) {
-			t.Fatalf("%d mails after a minute", len(b.mails("quick")))
+			t.Fatalf("%d mails after 3 min", len(b.mails("quick")))
 		}
 	}
 	if n := len(b.mails("slow")); n > 1+int(time.Since(began)/time.Minute) {
@@ -88,10 +88,10 @@ func TestTheRateIsReached(t *testing.T) {
 	b.publish("\nid: quick\nentry: {when: {event: signup}}\nsteps:\n  - {id: mail, message: {template: x, tags: quick}}\nlimits: {per_minute: 60000}\n")
 	b.enterAll(people)
 	p := b.open()
-	for deadline := time.Now().Add(time.Minute); len(b.mails("quick")) < people; {
+	for deadline := time.Now().Add(3 * time.Minute); len(b.mails("quick")) < people; {
 		b.passes(p)
 		if time.Now().After(deadline) {
-			t.Fatalf("%d mails after a minute", len(b.mails("quick")))
+			t.Fatalf("%d mails after 3 min", len(b.mails("quick")))
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestAPlannedStopWritesACheckpoint(t *testing.T) {
 	p := &part{saving: saving, log: b.log, lease: held[0], store: countingStore{b.store, &b.asked, &b.contexts, &b.facts, &b.profiles}, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}, ending: ending, every: time.Hour}
 	ended := make(chan error, 1)
 	go func() { ended <- p.run(t.Context(), ending, b.all) }()
-	for deadline := time.Now().Add(time.Minute); len(b.read().ids) < people; {
+	for deadline := time.Now().Add(3 * time.Minute); len(b.read().ids) < people; {
 		if len(ended) > 0 {
 			t.Fatalf("the session has ended: %v", <-ended)
 		}

@@ -36,7 +36,7 @@ steps:
 	}
 	enter := func() {
 		t.Helper()
-		for deadline := time.After(time.Minute); int(f.Stats.Told.Load()) < entered; {
+		for deadline := time.After(3 * time.Minute); int(f.Stats.Told.Load()) < entered; {
 			select {
 			case <-time.After(time.Millisecond):
 			case <-deadline:

@@ -21,14 +21,16 @@ const (
 	clusterLook = 20 * time.Millisecond
 
 	// clusterNodeTimeout is after how long a silent node is taken for failed, and its
-	// replica, if it has one, asks to be promoted.
-	clusterNodeTimeout = 2 * time.Second
+	// replica, if it has one, asks to be promoted. On a busy machine one that lives may be
+	// silent for some seconds.
+	clusterNodeTimeout = 5 * time.Second
 
 	// redisDialWithin bounds one question to a node.
 	redisDialWithin = 2 * time.Second
 
-	// moveWithin bounds each step of the move of a slot, as redis-cli does. A replica of
-	// the target answers when it has the keys as well.
+	// moveWithin bounds each step of the move of a slot, as redis-cli does, and each step
+	// of the start: they are not repeated. A replica of the target answers when it has the
+	// keys as well.
 	moveWithin = 60 * time.Second
 
 	// ClusterSlots is the number of hash slots of a Redis Cluster.
@@ -59,6 +61,8 @@ type RedisCluster struct {
 	// Nodes are the servers: the masters, the one with the slot apart, and the
 	// replicas of each in that order.
 	Nodes []*Redis
+
+	replicas int // of all masters
 }
 
 // StartRedisCluster starts a cluster and returns when every node serves.
@@ -105,7 +109,7 @@ func startNode(ctx context.Context, dir string, extra []string) (r *Redis, err e
 func (c *RedisCluster) join(ctx context.Context, opt ClusterOptions) error {
 	apart := -1
 	if opt.Apart != "" {
-		slot, err := say(c.Nodes[0], "CLUSTER KEYSLOT "+opt.Apart)
+		slot, err := order(c.Nodes[0], "CLUSTER KEYSLOT "+opt.Apart)
 		if err != nil {
 			return err
 		}
@@ -115,23 +119,23 @@ func (c *RedisCluster) join(ctx context.Context, opt ClusterOptions) error {
 	}
 	count := len(c.Nodes) / (1 + opt.Replicas)
 	for i, node := range c.Nodes {
-		if _, err := say(node, "CLUSTER SET-CONFIG-EPOCH "+strconv.Itoa(i+1)); err != nil {
+		if _, err := order(node, "CLUSTER SET-CONFIG-EPOCH "+strconv.Itoa(i+1)); err != nil {
 			return err
 		}
 		for _, span := range slots(opt.Masters, i, apart) {
 			if i >= count {
 				break // a replica
 			}
-			if _, err := say(node, fmt.Sprintf("CLUSTER ADDSLOTSRANGE %d %d", span[0], span[1])); err != nil {
+			if _, err := order(node, fmt.Sprintf("CLUSTER ADDSLOTSRANGE %d %d", span[0], span[1])); err != nil {
 				return err
 			}
 		}
 		for _, other := range c.Nodes[:i] { // all pairs: gossip alone takes seconds
-			bus, err := say(other, "CONFIG GET cluster-port")
+			bus, err := order(other, "CONFIG GET cluster-port")
 			if err != nil {
 				return err
 			}
-			if _, err := say(node, fmt.Sprintf("CLUSTER MEET 127.0.0.1 %d %s", other.port, bus[len(bus)-1])); err != nil {
+			if _, err := order(node, fmt.Sprintf("CLUSTER MEET 127.0.0.1 %d %s", other.port, bus[len(bus)-1])); err != nil {
 				return err
 			}
 		}
@@ -139,6 +143,7 @@ func (c *RedisCluster) join(ctx context.Context, opt ClusterOptions) error {
 	if err := c.Await(ctx); err != nil {
 		return err
 	}
+	c.replicas = len(c.Nodes) - count
 	return c.replicate(ctx, count)
 }
 
@@ -146,11 +151,11 @@ func (c *RedisCluster) join(ctx context.Context, opt ClusterOptions) error {
 // have all of their data.
 func (c *RedisCluster) replicate(ctx context.Context, masters int) error {
 	for i, node := range c.Nodes[masters:] {
-		id, err := say(c.Nodes[i/((len(c.Nodes)-masters)/masters)], "CLUSTER MYID")
+		id, err := order(c.Nodes[i/((len(c.Nodes)-masters)/masters)], "CLUSTER MYID")
 		if err != nil {
 			return err
 		}
-		if _, err := say(node, "CLUSTER REPLICATE "+id[0]); err != nil {
+		if _, err := order(node, "CLUSTER REPLICATE "+id[0]); err != nil {
 			return err
 		}
 	}
@@ -158,13 +163,23 @@ func (c *RedisCluster) replicate(ctx context.Context, masters int) error {
 }
 
 // AwaitReplicas returns when every node that is a replica follows its master, and its master
-// knows that it does: that is a moment later.
+// knows that it does: that is a moment later. A master that was killed and started again does
+// not know at once that it is a replica now, so they are counted.
 func (c *RedisCluster) AwaitReplicas(ctx context.Context) error {
-	return awaitEach(ctx, c.Nodes, func(node *Redis) bool {
-		info, err := say(node, "INFO replication")
-		text := strings.Join(info, "\n")
-		known := strings.Count(text, ",state=") == strings.Count(text, ",state=online")
-		return err == nil && (strings.Contains(text, "role:master") && known || strings.Contains(text, "master_link_status:up"))
+	return awaitEach(ctx, c.Nodes[:1], func(*Redis) bool {
+		following := 0
+		for _, node := range c.Nodes {
+			info, err := say(node, "INFO replication")
+			text := strings.Join(info, "\n")
+			known := strings.Count(text, ",state=") == strings.Count(text, ",state=online")
+			switch {
+			case err == nil && strings.Contains(text, "master_link_status:up"):
+				following++
+			case err != nil || !strings.Contains(text, "role:master") || !known:
+				return false
+			}
+		}
+		return following >= c.replicas
 	})
 }
 
@@ -250,22 +265,22 @@ func has(words []string, slot int) bool {
 func (c *RedisCluster) BeginMove(slot int, from, to *Redis, some ...string) error {
 	ids := make([]string, 2)
 	for i, node := range []*Redis{from, to} {
-		id, err := say(node, "CLUSTER MYID")
+		id, err := order(node, "CLUSTER MYID")
 		if err != nil {
 			return err
 		}
 		ids[i] = id[0]
 	}
-	if _, err := say(to, fmt.Sprintf("CLUSTER SETSLOT %d IMPORTING %s", slot, ids[0])); err != nil {
+	if _, err := order(to, fmt.Sprintf("CLUSTER SETSLOT %d IMPORTING %s", slot, ids[0])); err != nil {
 		return err
 	}
-	if _, err := say(from, fmt.Sprintf("CLUSTER SETSLOT %d MIGRATING %s", slot, ids[1])); err != nil {
+	if _, err := order(from, fmt.Sprintf("CLUSTER SETSLOT %d MIGRATING %s", slot, ids[1])); err != nil {
 		return err
 	}
 	if len(some) > 0 {
 		return moveKeys(from, to, some)
 	}
-	keys, err := say(from, fmt.Sprintf("CLUSTER GETKEYSINSLOT %d 1000", slot))
+	keys, err := order(from, fmt.Sprintf("CLUSTER GETKEYSINSLOT %d 1000", slot))
 	if err != nil {
 		return err
 	}
@@ -274,12 +289,12 @@ func (c *RedisCluster) BeginMove(slot int, from, to *Redis, some ...string) erro
 
 // EndMove moves the rest of a slot, and tells all masters.
 func (c *RedisCluster) EndMove(slot int, from, to *Redis) error {
-	id, err := say(to, "CLUSTER MYID")
+	id, err := order(to, "CLUSTER MYID")
 	if err != nil {
 		return err
 	}
 	for { // what was written meanwhile is there as well
-		keys, err := say(from, fmt.Sprintf("CLUSTER GETKEYSINSLOT %d 1000", slot))
+		keys, err := order(from, fmt.Sprintf("CLUSTER GETKEYSINSLOT %d 1000", slot))
 		if err != nil {
 			return err
 		}
@@ -291,8 +306,7 @@ func (c *RedisCluster) EndMove(slot int, from, to *Redis) error {
 		}
 	}
 	for _, node := range append([]*Redis{to, from}, c.Nodes...) {
-		command := fmt.Sprintf("CLUSTER SETSLOT %d NODE %s", slot, id[0])
-		if _, err := inquireWithin("unix", node.Socket(), command, moveWithin); err != nil && !strings.Contains(err.Error(), "only with masters") {
+		if _, err := order(node, fmt.Sprintf("CLUSTER SETSLOT %d NODE %s", slot, id[0])); err != nil && !strings.Contains(err.Error(), "only with masters") {
 			return err
 		}
 	}
@@ -302,7 +316,7 @@ func (c *RedisCluster) EndMove(slot int, from, to *Redis) error {
 // DropSlot takes a slot away from its master, and gives it to no other.
 func (c *RedisCluster) DropSlot(slot int) error {
 	for _, node := range append([]*Redis{c.MasterOf(slot)}, c.Nodes...) { // its master claims it no more, when others forget that
-		if _, err := say(node, fmt.Sprintf("CLUSTER DELSLOTS %d", slot)); err != nil && !strings.Contains(err.Error(), "unassigned") {
+		if _, err := order(node, fmt.Sprintf("CLUSTER DELSLOTS %d", slot)); err != nil && !strings.Contains(err.Error(), "unassigned") {
 			return err
 		}
 	}
@@ -311,8 +325,7 @@ func (c *RedisCluster) DropSlot(slot int) error {
 
 func moveKeys(from, to *Redis, keys []string) error {
 	for _, key := range keys {
-		command := fmt.Sprintf("MIGRATE 127.0.0.1 %d %q 0 %d", to.port, key, moveWithin.Milliseconds())
-		if _, err := inquireWithin("unix", from.Socket(), command, moveWithin); err != nil {
+		if _, err := order(from, fmt.Sprintf("MIGRATE 127.0.0.1 %d %q 0 %d", to.port, key, moveWithin.Milliseconds())); err != nil {
 			return err
 		}
 	}
@@ -375,6 +388,11 @@ func (c *RedisCluster) Close() error {
 // say sends a server one inline command through its socket and returns the lines of
 // the answer, without the lengths.
 func say(r *Redis, command string) ([]string, error) { return inquire("unix", r.Socket(), command) }
+
+// order is say for what is not repeated: a busy node has more time for it.
+func order(r *Redis, command string) ([]string, error) {
+	return inquireWithin("unix", r.Socket(), command, moveWithin)
+}
 
 func inquire(network, address, command string) ([]string, error) {
 	return inquireWithin(network, address, command, redisDialWithin)

@@ -78,8 +78,9 @@ func TestRedisClusterOfSix(t *testing.T) {
 	if err := to.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, func() bool { return c.MasterOf(slot) != nil })
-	if value, err := say(c.MasterOf(slot), "GET {members}:x"); err != nil || value[0] != "1" {
+	var master *Redis
+	await(t, func() bool { master = c.MasterOf(slot); return master != nil })
+	if value, err := say(master, "GET {members}:x"); err != nil || value[0] != "1" {
 		t.Errorf("the promoted replica has %q, %v", value, err)
 	}
 }

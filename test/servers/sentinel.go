@@ -19,8 +19,9 @@ const (
 	// SentinelSet is the name of the master that the sentinels watch.
 	SentinelSet = "mymaster"
 
-	// sentinelDown is after how long a silent master is taken for failed.
-	sentinelDown = time.Second
+	// sentinelDown is after how long a silent master is taken for failed. On a busy machine
+	// one that lives may be silent for a second.
+	sentinelDown = 3 * time.Second
 
 	sentinelReadyWithin = 20 * time.Second
 	sentinelPatience    = 5 * time.Second
