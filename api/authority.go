@@ -63,6 +63,7 @@ type authority struct {
 	looks   singleflight.Group
 	looking chan struct{} // for keys that are new here
 	again   chan struct{} // for those that are known, or in the list
+	within  time.Duration // that a look may take; lookKeyTimeout, but for tests
 
 	mu      sync.Mutex
 	known   map[string]knownKey
@@ -81,7 +82,7 @@ type knownKey struct {
 func newAuthority(rootKey string, keys func() store.KeyStore, clock sluice.Clock) *authority {
 	return &authority{
 		root: key.HashOf(rootKey), hasRoot: rootKey != "", keys: keys, clock: clock,
-		looking: make(chan struct{}, parallelLooks), again: make(chan struct{}, parallelRenewals),
+		looking: make(chan struct{}, parallelLooks), again: make(chan struct{}, parallelRenewals), within: lookKeyTimeout,
 		known: make(map[string]knownKey), unknown: make(map[string]time.Time),
 	}
 }
@@ -140,7 +141,7 @@ func (a *authority) lookUp(ctx context.Context, id string) (knownKey, bool, erro
 	}
 	// Shared by all who ask for this key now, so it outlives each of them.
 	result, err, _ := a.looks.Do(id, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookKeyTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.within)
 		defer cancel()
 		if !found {
 			return a.ask(ctx, id, a.looking, nil)
@@ -171,7 +172,7 @@ func (a *authority) list(ctx context.Context, id string, now time.Time) (knownKe
 	if first || old {
 		read := a.readAll(ctx, first)
 		if first {
-			timer := time.NewTimer(lookKeyTimeout)
+			timer := time.NewTimer(a.within)
 			defer timer.Stop()
 			select {
 			case <-read:

@@ -160,6 +160,7 @@ func TestManyKeysAreRenewedAtOnce(t *testing.T) {
 	slow := &slowKeys{KeyStore: db, asked: make(chan string), answer: make(chan struct{})}
 	clock := clocktest.At(time.UnixMilli(1_700_000_000_000))
 	a := newAuthority("", func() store.KeyStore { return slow }, clock)
+	a.within = time.Minute // the machine may be busy
 	texts := make([]string, parallelRenewals+3)
 	var revoked string
 	for i := range texts {
@@ -184,7 +185,7 @@ func TestManyKeysAreRenewedAtOnce(t *testing.T) {
 	for range parallelRenewals { // all ask, none has an answer
 		select {
 		case <-slow.asked:
-		case <-time.After(lookKeyTimeout):
+		case <-time.After(3 * time.Minute):
 			t.Fatal("a known key waits for others")
 		}
 	}
@@ -210,7 +211,7 @@ func TestManyKeysAreRenewedAtOnce(t *testing.T) {
 	})
 	select {
 	case <-slow.away:
-	case <-time.After(lookKeyTimeout):
+	case <-time.After(3 * time.Minute):
 		t.Fatal("all keys are not asked for, where all places are taken")
 	}
 	<-a.again
@@ -288,7 +289,33 @@ func TestAFloodOfGuessesAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer far.Close()
-	a := newAuthority("", func() store.KeyStore { return far }, sluice.SystemClock{})
+	for within := lookKeyTimeout; ; within *= 4 { // a busy machine needs longer, the flood lasts longer too
+		who, err, refused := amidGuesses(t, far, within, text, revoked)
+		if within < time.Minute && (unavailable(err) || unavailable(refused)) {
+			continue
+		}
+		if err != nil || who.ID != id {
+			t.Errorf("a key that was not seen since the start: %v, %v", who, err)
+		}
+		if !errors.Is(refused, errUnauthorized) {
+			t.Errorf("a revoked key: %v", refused)
+		}
+		return
+	}
+}
+
+// unavailable reports whether a key could not be checked in time.
+func unavailable(err error) bool {
+	e, ok := errors.AsType[*sluice.Error](err)
+	return ok && e.Code == sluice.CodeUnavailable
+}
+
+// amidGuesses asks for a good key and for a revoked one, while more made-up ones are asked for
+// than the database answers in the time that each has.
+func amidGuesses(t *testing.T, keys store.KeyStore, within time.Duration, text, revoked string) (who key.Identity, err, refused error) {
+	t.Helper()
+	a := newAuthority("", func() store.KeyStore { return keys }, sluice.SystemClock{})
+	a.within = within
 	var flood, begun sync.WaitGroup
 	begun.Add(10_000)
 	for range 10_000 {
@@ -301,11 +328,8 @@ func TestAFloodOfGuessesAfterARestart(t *testing.T) {
 		})
 	}
 	begun.Wait()
-	if who, err := a.identify(t.Context(), "Bearer "+text); err != nil || who.ID != id {
-		t.Errorf("a key that was not seen since the start: %v, %v", who, err)
-	}
-	if _, err := a.identify(t.Context(), "Bearer "+revoked); !errors.Is(err, errUnauthorized) {
-		t.Errorf("a revoked key: %v", err)
-	}
-	flood.Wait()
+	defer flood.Wait()
+	who, err = a.identify(t.Context(), "Bearer "+text)
+	_, refused = a.identify(t.Context(), "Bearer "+revoked)
+	return who, err, refused
 }

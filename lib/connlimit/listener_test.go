@@ -63,7 +63,7 @@ func (d *door) next() (client net.Conn, conn *Conn) {
 
 func (d *door) mustBeClosed(client net.Conn, what string) {
 	d.t.Helper()
-	if err := client.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := client.SetReadDeadline(time.Now().Add(3 * time.Minute)); err != nil {
 		d.t.Fatal(err)
 	}
 	if _, err := client.Read(make([]byte, 1)); err != io.EOF {

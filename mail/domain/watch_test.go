@@ -80,7 +80,7 @@ type watching struct {
 func startWatcher(t *testing.T, board Board) *watching {
 	t.Helper()
 	x := &watching{looks: &looks{found: map[string]doctor.Severity{}, counts: map[string]int{}}, clock: clocktest.At(time.UnixMilli(1_800_000_000_000)), log: &lines{}}
-	x.Watcher = NewWatcher(x.looks.look, board, x.clock, slog.New(slog.NewTextHandler(x.log, nil)))
+	x.Watcher = NewWatcher(x.looks.look, patient{board}, x.clock, slog.New(slog.NewTextHandler(x.log, nil)))
 	fetch, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); x.Run(fetch, fetch) }()
@@ -91,13 +91,24 @@ func startWatcher(t *testing.T, board Board) *watching {
 // result waits until a domain was looked at.
 func (x *watching) result(t *testing.T, domain string) Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	r, ok := x.Await(ctx, domain)
 	if !ok {
 		t.Fatalf("%s was not looked at", domain)
 	}
 	return r
+}
+
+// patient is a board that is waited for: on a busy machine it would else be passed over.
+type patient struct{ Board }
+
+func (p patient) Found(ctx context.Context, domain string) (string, error) {
+	return p.Board.Found(context.WithoutCancel(ctx), domain)
+}
+
+func (p patient) Keep(ctx context.Context, domain, result string, checkedMillis, forgetMillis int64) error {
+	return p.Board.Keep(context.WithoutCancel(ctx), domain, result, checkedMillis, forgetMillis)
 }
 
 // newBoard is a board in a Redis of its own.

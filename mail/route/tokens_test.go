@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	testRedis, err = servers.StartRedis(context.Background(), servers.RedisOptions{Dir: dir})
+	testRedis, err = servers.StartRedis(context.Background(), servers.RedisOptions{Dir: dir, AppendFsync: "no"})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -45,11 +45,22 @@ func dial(t *testing.T) *flow.Redis {
 	return r
 }
 
+// patientRedis is waited for: on a busy machine a token would else come too late.
+type patientRedis struct{ *flow.Redis }
+
+func (p patientRedis) Pace(ctx context.Context, route string, asks []flow.PaceAsk) ([]flow.PaceGrant, error) {
+	return p.Redis.Pace(context.WithoutCancel(ctx), route, asks)
+}
+
+func (p patientRedis) StopsHere(ctx context.Context) (names map[string]string, epoch uint64, err error) {
+	return p.Redis.StopsHere(context.WithoutCancel(ctx))
+}
+
 // paced is a bed on real Redis with one route of a name of the test's own.
 func paced(t *testing.T, redis *flow.Redis, change func(*Settings)) *bed {
 	s := named(t.Name())
 	change(&s)
-	return newBed(t, Options{Redis: redis, Routes: []Settings{s}})
+	return newBed(t, Options{Redis: patientRedis{redis}, Routes: []Settings{s}})
 }
 
 func (b *bed) lease() {
@@ -209,7 +220,7 @@ func TestWarmupOfWhatIsNotUsed(t *testing.T) {
 
 // brokenRedis fails until it is mended.
 type brokenRedis struct {
-	*flow.Redis
+	patientRedis
 	broken bool
 }
 
@@ -217,13 +228,13 @@ func (r *brokenRedis) Pace(ctx context.Context, route string, asks []flow.PaceAs
 	if r.broken {
 		return nil, errors.New("away")
 	}
-	return r.Redis.Pace(ctx, route, asks)
+	return r.patientRedis.Pace(ctx, route, asks)
 }
 
 // While Redis is away, mail with a pace waits, and that the other side wants
 // fewer is not forgotten.
 func TestRedisAway(t *testing.T) {
-	redis := &brokenRedis{dial(t), true}
+	redis := &brokenRedis{patientRedis{dial(t)}, true}
 	s := named(t.Name())
 	s.Pace.PerSecond = 1000
 	b := newBed(t, Options{Redis: redis, Routes: []Settings{s}})

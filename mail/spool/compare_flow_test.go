@@ -2,7 +2,6 @@ package spool_test
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -190,8 +189,7 @@ func TestADatabaseOfBeforeUnderTodaysRedis(t *testing.T) {
 	o := b.startRoutes(v, nil)
 	o.inTheLedger(0, before, mail.ClassMarketing)
 	file := filepath.Join(t.TempDir(), "kept.db")
-	db := must(sql.Open("sqlite", "file:"+strings.TrimPrefix(b.database, "sqlite:")+"?_pragma=busy_timeout(20000)"))
-	defer db.Close()
+	db := b.sqlite()
 	db.SetMaxOpenConns(1)
 	do := func(statements ...string) {
 		t.Helper()

@@ -6,6 +6,9 @@ import (
 	"sluice/flow"
 )
 
+// CancelWithin is how long a cancel or a decision waits for the ledger.
+const CancelWithin = cancelWithin
+
 // ComparePage has pages of so many keys compared, until restore is called.
 func ComparePage(keys int) (restore func()) {
 	before := comparePage

@@ -2,6 +2,7 @@ package spool_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"log/slog"
 	"os"
@@ -128,6 +129,14 @@ func (b *bed) eventually(what string, ok func() bool) {
 		}
 		clocktest.Rest(began)
 	}
+}
+
+// sqlite is a way of a test's own into the database. It waits for those who write.
+func (b *bed) sqlite() *sql.DB {
+	b.Helper()
+	db := must(sql.Open("sqlite", "file:"+strings.TrimPrefix(b.database, "sqlite:")+"?_pragma=busy_timeout(60000)"))
+	b.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 type lockedBuffer = logtest.Buffer

@@ -3,7 +3,6 @@ package spool_test
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,7 +34,7 @@ func TestWhatLeftBeforeAMoveIsSent(t *testing.T) {
 	b.eventually("it is on the wire", func() bool { return len(w.came()) == 1 })
 	v.open.Store(false)
 	b.goBack("states", "marks")
-	if what, err := o.canceller().Cancel(t.Context(), id); err != nil || what.Cancelled != 1 {
+	if what, err := b.cancel(o.canceller(), id); err != nil || what.Cancelled != 1 {
 		t.Fatalf("%+v, %v", what, err)
 	}
 	b.eventually("it is cancelled", func() bool { return o.totals() == "cancelled 1" })
@@ -55,8 +54,7 @@ func TestWhatLeftBeforeAMoveHasARow(t *testing.T) {
 	b.eventually("it is on the wire", func() bool { return len(o.w.came()) == 1 })
 	o.v.open.Store(false)
 	b.goBack("states", "marks", "lane:*", "waiting", "owed")
-	db := must(sql.Open("sqlite", "file:"+strings.TrimPrefix(b.database, "sqlite:")+"?_pragma=busy_timeout(20000)"))
-	defer db.Close()
+	db := b.sqlite()
 	for _, statement := range []string{"DELETE FROM sends", "DELETE FROM send_totals"} {
 		must(db.ExecContext(t.Context(), statement))
 	}
@@ -83,7 +81,7 @@ type lostWord struct {
 func (x *lostWord) only(role string) *office {
 	o := x.b.open(x.v, nil)
 	o.leases = flow.NewLeases(o.redis, o.store, slog.New(slog.DiscardHandler))
-	o.leases.Beat, o.leases.Timeout = 100*time.Millisecond, 500*time.Millisecond
+	o.leases.Beat, o.leases.Timeout = 100*time.Millisecond, 3*time.Second // a busy machine is no dead process
 	o.leases.AddPartitions(role, o.redis, flow.Partitions(testPartitions))
 	o.stored.Leases, o.sender.Leases, o.sender.Process = o.leases, o.leases, o.leases.ID()
 	return o

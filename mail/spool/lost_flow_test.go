@@ -79,7 +79,7 @@ func TestNothingIsTakenForLostThatMoves(t *testing.T) {
 	b := newBed(t)
 	w := newWire(func(e *mail.Envelope, nth int) mail.Result {
 		if nth == 1 && strings.HasPrefix(e.To, "d") {
-			return mail.Result{Kind: mail.ResultDeferred, Code: 451, Throttled: true}
+			return mail.Result{Kind: mail.ResultDeferred, Code: 451, Throttled: true, RetryAfter: time.Hour}
 		}
 		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
@@ -198,7 +198,7 @@ func TestDoubtsWithAnAttemptToCome(t *testing.T) {
 	})
 	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
 	first := b.open(v, nil)
-	first.sender.DoubtAfter = time.Second
+	first.sender.DoubtAfter = 10 * time.Minute // nothing is attempted again while this test looks
 	first.run()
 	first.inTheLedger(0, 4, mail.ClassTransactional)
 	v.open.Store(true)
@@ -225,10 +225,13 @@ func TestDoubtsWithAnAttemptToCome(t *testing.T) {
 	// Of two the lanes know nothing of an attempt that the ledger has: who had it is gone.
 	b.eventually("nothing is known of four", func() bool { return must(again.store.LostSends(t.Context())) == 4 })
 	again.stop()
-	last := b.startRoutes(v, nil)
+	last, later := b.open(v, nil), &shifted{}
+	last.sender.Clock = later
+	last.run()
 	if n := must(last.store.LostSends(t.Context())); n != 4 {
 		t.Errorf("%d are counted when the program runs anew, want 4", n)
 	}
+	later.by.Store(int64(first.sender.DoubtAfter + time.Minute))
 	v.open.Store(true)
 	b.eventually("what lanes had has left", func() bool { return last.totals() == "sent 5, in_doubt 4" })
 }

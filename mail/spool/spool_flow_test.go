@@ -2,7 +2,6 @@ package spool_test
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,8 +79,7 @@ func TestSendsDoNotWaitForTheLedger(t *testing.T) {
 	urgent := draft("now@example.com", mail.PriorityHigh, mail.ClassTransactional)
 	o.submit(urgent)
 	b.eventually("the ledger has one", func() bool { return o.totals() == "sent 1" })
-	other := must(sql.Open("sqlite", strings.TrimPrefix(b.database, "sqlite:")))
-	defer other.Close()
+	other := b.sqlite()
 	other.SetMaxOpenConns(1)
 	must(other.ExecContext(t.Context(), "BEGIN IMMEDIATE")) // nobody else writes now
 	const mails = 25                                        // more than the store has in hand
@@ -433,8 +431,14 @@ func TestProcessesShareTheWork(t *testing.T) {
 		<-time.After(2 * time.Millisecond) // so that there is always something on the wire
 		return mail.Result{Kind: mail.ResultSent}
 	}
+	start := func(w *wire) *office {
+		o := b.open(&spooltest.OneRoute{Transport: w}, nil)
+		o.leases.Timeout = 5 * time.Second // a busy machine is no dead process
+		o.run()
+		return o
+	}
 	w1, w2 := newWire(slow), newWire(slow)
-	first := b.start(w1, nil)
+	first := start(w1)
 	const messages = 2000
 	for chunk := range messages / 100 {
 		var drafts []mail.Draft
@@ -444,7 +448,7 @@ func TestProcessesShareTheWork(t *testing.T) {
 		first.submit(drafts...)
 	}
 	b.eventually("the first is at work", func() bool { return len(w1.came()) > 50 })
-	second := b.start(w2, nil)
+	second := start(w2)
 	b.eventually("the second has its share", func() bool { return len(w2.came()) > 50 })
 	first.stop()
 	b.eventually("all are recorded", func() bool { return second.waiting() == 0 && len(b.outcomes()) == messages })

@@ -67,7 +67,7 @@ func TestWhoMayBeTracked(t *testing.T) {
 		m := &spool.Mailer{Users: x.users, Tracker: stamp{}, Untracked: func(n int, _ error) { untracked += n }, Clock: sluice.SystemClock{}}
 		mails := []spool.Mail{{Send: &mail.Send{Message: "m", Form: mail.ContentMIME, From: "shop@example.com", To: "Ann@example.com"},
 			Content: mail.WithTrack([]byte(message), x.asked), Took: new([mail.Stages]time.Duration)}}
-		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 		m.Make(ctx, mails)
 		if got := string(mails[0].Envelope.Content); mails[0].Err != nil || got != x.want || ctx.Err() != nil {
 			t.Errorf("%s: %v\ngot  %q\nwant %q", name, mails[0].Err, got, x.want)

@@ -136,7 +136,7 @@ func wantNext(t *testing.T, what string, ch <-chan string, want string) {
 		if got != want {
 			t.Errorf("%s: server got %q, want %q", what, got, want)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(3 * time.Minute):
 		t.Errorf("%s: server got nothing, want %q", what, want)
 	}
 }

@@ -43,7 +43,7 @@ func TestConnectionsThatSayNothing(t *testing.T) {
 	}
 	closed := 0
 	for _, c := range silent[:maxConns] { // the oldest have made room
-		if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err := c.SetReadDeadline(time.Now().Add(3 * time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.Read(make([]byte, 1)); err != nil {

@@ -305,7 +305,7 @@ func TestPlainStops(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-came
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			stopped := make(chan error, 1)
 			go func() { stopped <- k.Stop(ctx) }() // ends below

@@ -189,7 +189,7 @@ func ids(all []got) (ids []string) {
 // until waits for a condition.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	end := time.Now().Add(20 * time.Second)
+	end := time.Now().Add(3 * time.Minute)
 	for !ok() {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for: %s", what)

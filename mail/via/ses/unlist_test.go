@@ -76,10 +76,16 @@ func TestUnlistAnswers(t *testing.T) {
 	if err := tr.Unlist(t.Context(), "refused@example.org"); err == nil || !strings.Contains(err.Error(), "403 AccessDeniedException") {
 		t.Errorf("refused: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := tr.Unlist(ctx, "never@example.org"); err == nil || !strings.Contains(err.Error(), "TooManyRequestsException") {
-		t.Errorf("never: %v", err)
+	for within := 100 * time.Millisecond; ; within *= 4 { // a busy machine may have no answer by then
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		err := tr.Unlist(ctx, "never@example.org")
+		cancel()
+		if err != nil && strings.Contains(err.Error(), "TooManyRequestsException") {
+			break
+		}
+		if err == nil || within > time.Minute {
+			t.Fatalf("never: %v", err)
+		}
 	}
 	s.Close()
 	if err := tr.Unlist(t.Context(), "away@example.org"); err == nil {

@@ -221,7 +221,7 @@ func TestUnusualServers(t *testing.T) {
 			}
 			return sink.Act{}
 		}})
-		r := newRelay(t, s.Addr(), Options{Timeouts: Timeouts{Closing: 200 * time.Millisecond}})
+		r := newRelay(t, s.Addr(), Options{Timeouts: Timeouts{Closing: time.Second}})
 		all := envelopes(5, 300)
 		results := deliver(t, limit(t), r, all)
 		if err := s.Drain(limit(t)); err != nil {
