@@ -22,7 +22,7 @@ const (
 	// sentinelDown is after how long a silent master is taken for failed.
 	sentinelDown = time.Second
 
-	sentinelReadyWithin = 20 * time.Second
+	sentinelReadyWithin = busyWithin
 	sentinelPatience    = 5 * time.Second
 )
 
