@@ -4,7 +4,7 @@ import smtplib, ssl, sys
 from email.message import EmailMessage
 
 host, port, key, certificate, count = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5])
-with smtplib.SMTP(host, port, timeout=20) as s:
+with smtplib.SMTP(host, port, timeout=240) as s:
     if certificate:
         s.starttls(context=ssl.create_default_context(cafile=certificate))
     s.login("python", key)
