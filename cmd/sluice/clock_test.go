@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -30,18 +31,24 @@ func TestTimesOfAWrongClock(t *testing.T) {
 		}
 		return stdout.String()
 	}
-	dated := func(what, text string) {
+	ahead := func(entry string) bool {
 		t.Helper()
 		var row struct{ Time string }
+		text := run("suppression", "list", "--entry", entry, "--json")
 		err := json.Unmarshal([]byte(text), &row)
 		at, parseErr := time.Parse(time.RFC3339, row.Time)
-		if err != nil || parseErr != nil || time.Until(at) > time.Minute {
-			t.Errorf("%s: %s, %v, %v", what, text, err, parseErr)
+		if err != nil || parseErr != nil {
+			t.Fatalf("%s: %s, %v, %v", entry, text, err, parseErr)
 		}
+		return time.Until(at) > time.Minute
 	}
-	run("suppression", "add", "ann@example.com")
-	dated("suppression add", run("suppression", "list", "--json"))
-	run("suppression", "remove", "ann@example.com")
+	tries := 0
+	await(t, "what the command adds is dated by the time of Redis", func() bool { // it waits 2 s for that at most
+		tries++
+		entry := fmt.Sprintf("ann%d@example.com", tries)
+		run("suppression", "add", entry)
+		return !ahead(entry)
+	})
 	if code := s.stop(t); code != 0 {
 		t.Fatalf("it ended with %d", code)
 	}
@@ -51,5 +58,7 @@ func TestTimesOfAWrongClock(t *testing.T) {
 	if status, answer := s.ask(t, http.MethodPost, "/v1/suppressions", `{"suppressions":[{"entry":"bob@example.com","reason":"manual"}]}`); status != http.StatusOK {
 		t.Fatalf("%d %s", status, answer)
 	}
-	dated("the API", run("suppression", "list", "--json"))
+	if ahead("bob@example.com") {
+		t.Error("what the API adds is dated ahead")
+	}
 }

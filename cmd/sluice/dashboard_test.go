@@ -29,7 +29,14 @@ const longText = 10_000
 func startDashboard(t *testing.T) (s *served, link string) {
 	t.Helper()
 	s = serveDashboard(t)
-	await(t, "a link", func() bool { link = setupLink.FindString(s.log.String()); return link != "" })
+	await(t, "a link", func() bool {
+		link = setupLink.FindString(s.log.String())
+		if link == "" && strings.Contains(s.log.String(), "no link for the first account") { // made once, within a second
+			s.stop(t)
+			s = serveConfigured(t, s.dir, "SLUICE_ROOT_KEY="+testRoot)
+		}
+		return link != ""
+	})
 	const evil = `<img src=x onerror=\"window.hacked=1\"><script>window.hacked=1</script>`
 	s.sent(t, http.StatusCreated, "/users/track/sync", `{"attributes":[{"external_id":"`+evil+`","email":"eve@example.com","first_name":"`+evil+`","note":"`+evil+`","subscription_groups":[{"subscription_group_id":"news","subscription_state":"subscribed"}]}]}`)
 	s.sent(t, http.StatusCreated, "/users/track/sync", `{"events":[{"external_id":"`+evil+`","name":"looked","time":"`+time.Now().UTC().Format(time.RFC3339)+`","properties":{"shelf":"`+evil+`"}}]}`)

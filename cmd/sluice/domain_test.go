@@ -16,6 +16,7 @@ import (
 	"sluice/mail/dkim"
 	"sluice/test/dkimtest"
 	"sluice/test/dnstest"
+	"sluice/test/sink"
 )
 
 // signing writes a key for a domain beside the configuration of a test, and
@@ -94,6 +95,38 @@ routes: {relay: {smtp: {url: 'smtp://%s', plain: true}}}
 domains: {resolver: '%s', require: %t}
 %s`
 
+// sentFrom counts the mails from a domain that a receiver has taken.
+func sentFrom(receiver *sink.Sink, domain string) (n int) {
+	for _, m := range receiver.Mails() {
+		if strings.HasSuffix(m.From, "@"+domain) {
+			n++
+		}
+	}
+	return n
+}
+
+// refusedFrom hands in a mail from a bad domain until it is refused, and returns how many
+// were accepted before. On a busy machine DNS may answer too late, which is no reason to
+// refuse mail. But no mail is accepted before that time is over.
+func (s *served) refusedFrom(t *testing.T, domain, message string) (accepted int) {
+	t.Helper()
+	const unanswered = 4 * time.Second // how long two questions to DNS wait
+	await(t, "mail from "+domain+" is refused", func() bool {
+		began := time.Now()
+		status, text := s.ask(t, http.MethodPost, "/v1/messages", message)
+		switch {
+		case status == http.StatusAccepted && time.Since(began) >= unanswered:
+			accepted++
+			s.ask(t, http.MethodGet, "/v1/domains/"+domain, "") // looks again
+			return false
+		case status != http.StatusBadRequest || !strings.Contains(text, "mail from "+domain+" is not accepted") || !strings.Contains(text, "domain-mx"):
+			t.Fatalf("%s: %d %s", domain, status, text)
+		}
+		return true
+	})
+	return accepted
+}
+
 // A domain is looked at when mail of it is met for the first time: the log, the
 // metrics, doctor and the API tell what is wrong, and no mail waits for DNS.
 func TestSenderDomainsAreLookedAt(t *testing.T) {
@@ -133,21 +166,23 @@ func TestSenderDomainsAreLookedAt(t *testing.T) {
 	if strings.Contains(s.log.String(), "domain=good.example") {
 		t.Errorf("the good one is told of:\n%s", s.log)
 	}
-	if names.Asked("s1._domainkey.good.example") != 1 {
-		t.Errorf("a domain of which 3 mails were met was looked at %d times", names.Asked("s1._domainkey.good.example"))
+	if n := names.Asked("s1._domainkey.good.example"); n != 1 && n != 2 { // a late answer is asked for again
+		t.Errorf("a domain of which 3 mails were met was asked for its key %d times", n)
 	}
-	examined := sluiceRun(t, dir, "doctor", "--json", "--listen", strings.TrimPrefix(s.url, "http://"))
-	if examined.code != exitFailed || !strings.Contains(examined.stdout, `{"check":"domain-mx","severity":"error","where":"bad.example","found":"there is no such domain"`) || !strings.Contains(examined.stdout, `{"check":"domain-dkim","severity":"ok","where":"good.example"`) {
-		t.Errorf("%d %s", examined.code, examined.stdout)
-	}
-	var answer struct {
-		Domain, Checked string
-		doctor.Report
-	}
-	status, text := s.ask(t, http.MethodGet, "/v1/domains/GOOD.example", "")
-	if err := json.Unmarshal([]byte(text), &answer); err != nil || status != http.StatusOK || answer.Domain != "good.example" || answer.Checked == "" || answer.Summary != (doctor.Summary{OK: 5}) {
-		t.Errorf("%d %s: %v", status, text, err)
-	}
+	await(t, "DNS says in time that the good one is good", func() bool {
+		var answer struct {
+			Domain, Checked string
+			doctor.Report
+		}
+		status, text := s.ask(t, http.MethodGet, "/v1/domains/GOOD.example", "")
+		if err := json.Unmarshal([]byte(text), &answer); err != nil || status != http.StatusOK || answer.Domain != "good.example" || answer.Checked == "" {
+			t.Fatalf("%d %s: %v", status, text, err)
+		}
+		return answer.Summary == doctor.Summary{OK: 5}
+	})
+	awaitDoctor(t, dir, "doctor tells of both", func(r result) bool {
+		return r.code == exitFailed && strings.Contains(r.stdout, `{"check":"domain-mx","severity":"error","where":"bad.example","found":"there is no such domain"`) && strings.Contains(r.stdout, `{"check":"domain-dkim","severity":"ok","where":"good.example"`)
+	}, "--json", "--listen", strings.TrimPrefix(s.url, "http://"))
 	if code := s.stop(t); code != exitOK {
 		t.Fatalf("exit code %d", code)
 	}
@@ -158,13 +193,11 @@ func TestSenderDomainsAreLookedAt(t *testing.T) {
 	names.Set(t, append(goodDomain("good.example"), key, "new.example MX 0 .")...)
 	s = serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 	for _, domain := range []string{"bad.example", "new.example"} {
-		if status, text := s.ask(t, http.MethodPost, "/v1/messages", message(domain)); status != http.StatusBadRequest || !strings.Contains(text, "mail from "+domain+" is not accepted") || !strings.Contains(text, "domain-mx") {
-			t.Errorf("%s: %d %s", domain, status, text)
-		}
+		s.refusedFrom(t, domain, message(domain))
 	}
 	named() // it was accepted, and stays so
 	s.mailed(t, message("good.example"))
-	await(t, "mail of the good one arrives", func() bool { return receiver.Received() == 11 })
+	await(t, "mail of the good one arrives", func() bool { return sentFrom(receiver, "good.example") == 4 })
 }
 
 // A good domain is required of each mail for itself, of all whom it says it is
@@ -178,6 +211,7 @@ func TestSenderDomainsAreRequired(t *testing.T) {
 	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 	const ann, refused = `"to":"ann@example.com"`, "mail from bad.example is not accepted"
 	good, bad := `{"from":"shop@good.example",`+ann+`,"text":"t"}`, `{"from":"shop@bad.example",`+ann+`,"text":"t"}`
+	accepted := s.refusedFrom(t, "bad.example", bad)
 	s.sent(t, http.StatusCreated, "/v1/templates", `{"id":"bad","subject":"s","text":"t","from":"Shop <shop@bad.example>"}`)
 	s.sent(t, http.StatusCreated, "/v1/templates", `{"id":"any","subject":"s","text":"t","from":"Shop <shop@{{ domain }}>"}`)
 	raw := func(from string) string {
@@ -205,7 +239,7 @@ func TestSenderDomainsAreRequired(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	await(t, "what was accepted arrives", func() bool { return receiver.Received() == 4 })
+	await(t, "what was accepted arrives", func() bool { return sentFrom(receiver, "good.example") == 4 })
 
 	// By SMTP, where the header says more than the envelope.
 	_, after, _ := strings.Cut(s.log.String(), "smtp=")
@@ -227,8 +261,8 @@ func TestSenderDomainsAreRequired(t *testing.T) {
 	await(t, "it waits, and says why", func() bool {
 		return len(s.texts(t, "SELECT message FROM sends WHERE state = 'waiting' AND attempts = 0 AND reply LIKE '%"+refused+"%'")) == 1
 	})
-	if n := receiver.Received(); n != 5 {
-		t.Errorf("%d mails arrived, want 5", n)
+	if n, others := sentFrom(receiver, "good.example"), sentFrom(receiver, "bad.example"); n != 5 || others > accepted {
+		t.Errorf("%d mails arrived, want 5, and %d from the bad domain", n, others)
 	}
 	if r := sluiceRun(t, dir, "template", "test", "bad", "--to", "ann@example.com", "--from", "shop@good.example"); r.code == exitOK || !strings.Contains(r.stderr, refused) {
 		t.Errorf("%d %s %s", r.code, r.stdout, r.stderr)

@@ -14,9 +14,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -326,7 +326,7 @@ func TestEventsKeepTheirOrder(t *testing.T) {
 // closed reports whether a server has closed a connection without an answer: net/http says
 // it in several ways, and repeats no POST by itself.
 func closed(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || err != nil && strings.Contains(err.Error(), "server closed idle connection")
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || err != nil && strings.Contains(err.Error(), "server closed idle connection")
 }
 
 // A client whose connection was closed without an answer, since the machine is
@@ -335,7 +335,7 @@ func TestThousandClients(t *testing.T) {
 	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
 	const clients, each = 1000, 3
-	var repeats atomic.Int64
+	began := time.Now()
 	var wait sync.WaitGroup
 	for c := range clients {
 		wait.Go(func() {
@@ -343,10 +343,8 @@ func TestThousandClients(t *testing.T) {
 				body := fmt.Sprintf(`{"event":"a","event_id":"%d-%d","time":1700000000000,"user_id":"u%d"}`, c, i, c)
 				for {
 					a, err := s.try(strings.NewReader(body))
-					if err == nil && a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != "" {
-						continue // it is told to come again
-					}
-					if closed(err) && repeats.Add(1) < clients {
+					busy := err == nil && a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != ""
+					if (busy || closed(err)) && time.Since(began) < patience {
 						continue
 					}
 					if err != nil || a.status != http.StatusAccepted {

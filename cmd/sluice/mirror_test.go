@@ -146,10 +146,10 @@ func TestServeMirrorsTheSeries(t *testing.T) {
 	}
 	examined := func(reachable, index doctor.Severity) {
 		t.Helper()
-		_, found := diagnosed(t, dir, "--listen", strings.TrimPrefix(s.url, "http://"))
-		if found[doctor.CheckMirrorReachable] != reachable || found[doctor.CheckMirrorIndex] != index || found[doctor.CheckLeases] != doctor.SeverityOK {
-			t.Errorf("doctor: %v", found)
-		}
+		awaitDoctor(t, dir, fmt.Sprintf("to reach the mirror is %s, its index %s", reachable, index), func(r result) bool {
+			found := worstOf(t, r)
+			return found[doctor.CheckMirrorReachable] == reachable && found[doctor.CheckMirrorIndex] == index && found[doctor.CheckLeases] == doctor.SeverityOK
+		}, "--json", "--listen", strings.TrimPrefix(s.url, "http://"))
 	}
 	examined(doctor.SeverityOK, doctor.SeverityOK)
 	specs, err := m.db.Collection(mongostore.SeriesCollection).Indexes().ListSpecifications(t.Context())

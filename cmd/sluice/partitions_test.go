@@ -25,9 +25,9 @@ func TestPartitionsOfTheDatabase(t *testing.T) {
 	await(t, "the 4 of before are held", func() bool { return s.metric(t, `sluice_leases{role="store"}`) == 4 })
 	mustRun(t, dir, "sending", "show")
 	mustRun(t, dir, "sending", "purge", "--class", "marketing")
-	if r := sluiceRun(t, dir, "doctor"); strings.Contains(r.stdout+r.stderr, "set up for") || !strings.Contains(r.stdout, "deployment, gaps, lag") {
-		t.Errorf("doctor:\n%s%s", r.stdout, r.stderr)
-	}
+	awaitDoctor(t, dir, "doctor goes by the 4 as well", func(r result) bool {
+		return !strings.Contains(r.stdout+r.stderr, "set up for") && strings.Contains(r.stdout, "deployment, gaps, lag")
+	})
 	s.stop(t)
 	configure(t, dir, "partitions: 8\n")
 	if r := sluiceRun(t, dir, "serve"); r.code == 0 || !strings.Contains(r.stderr, "set up for 4 partitions") {

@@ -118,9 +118,9 @@ func TestRestoreWithPeopleInside(t *testing.T) {
 			}
 
 			p.start()
-			if got := sluiceRun(t, p.dir, "doctor").stdout; !strings.Contains(strings.Join(strings.Fields(got), " "), "2 journeys stand until somebody decides, since a backup was restored") {
-				t.Errorf("doctor says nothing of journeys that stand:\n%s", got)
-			}
+			awaitDoctor(t, p.dir, "doctor tells of the journeys that stand", func(r result) bool {
+				return strings.Contains(strings.Join(strings.Fields(r.stdout), " "), "2 journeys stand until somebody decides, since a backup was restored")
+			})
 			if got := mustRun(t, p.dir, "journey", "status", "on").stdout; !strings.Contains(got, "it stands: ") {
 				t.Errorf("status:\n%s", got)
 			}

@@ -191,7 +191,7 @@ func swaks(t *testing.T, address, certificate, password, want string, more ...st
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	args := append([]string{"--server", address, "--tls", "--tls-verify", "--tls-ca-path", certificate, "--auth", "PLAIN", "--auth-user", "swaks", "--auth-password", password,
+	args := append([]string{"--server", address, "--timeout", "240", "--tls", "--tls-verify", "--tls-ca-path", certificate, "--auth", "PLAIN", "--auth-user", "swaks", "--auth-password", password,
 		"--from", "shop@example.com", "--to", "swaks@example.com"}, more...)
 	var out []byte
 	var err error

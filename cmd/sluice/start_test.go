@@ -15,6 +15,7 @@ import (
 
 const startFile = `
 partitions: 1
+start_seconds: 600
 redis: %s
 database: %s
 `

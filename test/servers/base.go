@@ -17,6 +17,9 @@ import (
 // look is how often a condition of another process is looked at.
 const look = 5 * time.Millisecond
 
+// busyWithin bounds what a server does in seconds, on a machine that is busy.
+const busyWithin = 4 * time.Minute
+
 // base is what the servers with files add to child.Server: an account of their own,
 // a time within which they are ready, a program that fills their directory.
 type base struct {

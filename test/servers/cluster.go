@@ -15,7 +15,7 @@ import (
 
 const (
 	// clusterReadyWithin bounds the time until all nodes know each other.
-	clusterReadyWithin = 60 * time.Second
+	clusterReadyWithin = busyWithin
 
 	// clusterLook is how often the nodes are asked whether they do.
 	clusterLook = 20 * time.Millisecond

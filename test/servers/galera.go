@@ -23,7 +23,7 @@ import (
 const galeraProvider = "/usr/lib/galera/libgalera_smm.so"
 
 const (
-	galeraReadyWithin = 60 * time.Second
+	galeraReadyWithin = busyWithin
 	galeraLook        = 100 * time.Millisecond
 
 	// galeraReturnWithin bounds how long a node that goes on may need by itself.

@@ -33,7 +33,7 @@ const (
 	mariadbStopPatience = time.Minute
 
 	// mariadbClientWithin bounds one call of the client.
-	mariadbClientWithin = 30 * time.Second
+	mariadbClientWithin = busyWithin
 
 	// mariadbDialWithin bounds one look at the server.
 	mariadbDialWithin = 2 * time.Second

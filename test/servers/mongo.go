@@ -19,7 +19,7 @@ const mongoProgram = "sluice/ferretdb-1.24.2-1/ferretdb"
 const (
 	mongoRemedy = "run `make deps-test`, which builds it"
 
-	mongoAnswerWithin  = 20 * time.Second
+	mongoAnswerWithin  = busyWithin
 	mongoStopPatience  = 10 * time.Second
 	mongoDialWithin    = time.Second
 	mongoSocketName    = "mongo.sock"

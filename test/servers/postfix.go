@@ -19,7 +19,7 @@ import (
 const (
 	postfixRemedy = "run `make deps-test` (Debian and Ubuntu: package postfix)"
 
-	postfixAnswerWithin  = 30 * time.Second
+	postfixAnswerWithin  = busyWithin
 	postfixDialWithin    = 2 * time.Second
 	postfixStopPatience  = 10 * time.Second
 	postfixDirectoryMode = 0o755

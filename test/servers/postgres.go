@@ -34,7 +34,7 @@ const (
 	postgresStopPatience = time.Minute
 
 	// postgresClientWithin bounds one statement of CreateDatabase.
-	postgresClientWithin = 30 * time.Second
+	postgresClientWithin = busyWithin
 
 	// postgresDialWithin bounds one look at the server.
 	postgresDialWithin = 2 * time.Second

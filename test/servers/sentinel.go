@@ -23,7 +23,7 @@ const (
 	// one that lives may be silent for a second.
 	sentinelDown = 3 * time.Second
 
-	sentinelReadyWithin = 20 * time.Second
+	sentinelReadyWithin = busyWithin
 	sentinelPatience    = 5 * time.Second
 )
 

@@ -16,7 +16,7 @@ import (
 	"sluice/lib/child"
 )
 
-const sesAnswerWithin = 3 * time.Minute // they load a lot of Python or JavaScript
+const sesAnswerWithin = busyWithin // they load a lot of Python or JavaScript
 
 // SES is a private server that stands in for Amazon SES, in the memory of a
 // process. Neither checks signatures.

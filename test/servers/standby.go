@@ -14,7 +14,7 @@ import (
 
 const (
 	// standbyWithin bounds the time until a replica has all that its primary has.
-	standbyWithin = 60 * time.Second
+	standbyWithin = busyWithin
 	standbyLook   = 50 * time.Millisecond
 )
 

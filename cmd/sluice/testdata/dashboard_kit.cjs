@@ -20,7 +20,7 @@ const refusedToMail = /(Blocked script execution in|Loading the image) '[^']*\/v
 // times as long as the pages, for each context anew. Its language would be the environment's.
 const bare = "/usr/bin/chromium-headless-shell";
 const browserArgs = (path) => ["--no-sandbox", ...(path === bare ? ["--accept-lang=en-US"] : [])];
-const launch = (path = process.env.CHROMIUM ?? (fs.existsSync(bare) ? bare : "/usr/bin/chromium")) => chromium.launch({ executablePath: path, args: browserArgs(path) });
+const launch = (path = process.env.CHROMIUM ?? (fs.existsSync(bare) ? bare : "/usr/bin/chromium")) => chromium.launch({ executablePath: path, args: browserArgs(path), timeout: patience });
 
 async function open(browser, width, scheme) {
   const context = await browser.newContext({ viewport: { width, height: 844 }, colorScheme: scheme, reducedMotion: "reduce" });
@@ -28,8 +28,8 @@ async function open(browser, width, scheme) {
   const page = await context.newPage();
   page.on("pageerror", (e) => faults.push(`${page.url()}: ${e}`));
   page.on("dialog", (d) => { faults.push(`${page.url()}: a dialog`); void d.dismiss(); });
-  page.on("console", (m) => {
-    if (m.type() === "error" && !/status of (401|403|404|409)/.test(m.text()) && !refusedToMail.test(m.text())) faults.push(`${page.url()}: ${m.text()}`);
+  page.on("console", (m) => { // 503: on a busy machine a session may not be looked up in time
+    if (m.type() === "error" && !/status of (401|403|404|409|503)/.test(m.text()) && !refusedToMail.test(m.text())) faults.push(`${page.url()}: ${m.text()}`);
   });
   page.on("request", (r) => {
     if (!r.url().startsWith(url) && !r.url().startsWith("data:")) faults.push(`${page.url()} asks ${r.url()}`);
@@ -70,11 +70,18 @@ async function signIn(page, name) {
   await heading(page, "Overview");
 }
 
-/** ask makes a call of the API in the page, and returns its status. */
-const ask = (page, method, path, body) => page.evaluate(async ([method, path, body]) => {
-  const answer = await fetch(path, { method, headers: { "Content-Type": "application/json" }, body: body && JSON.stringify(body) });
-  return { status: answer.status, body: await answer.json().catch(() => undefined) };
-}, [method, path, body]);
+/** ask makes a call of the API in the page until its status is not 503, and returns the answer. */
+async function ask(page, method, path, body) {
+  let answer;
+  await until(async () => {
+    answer = await page.evaluate(async ([method, path, body]) => {
+      const answer = await fetch(path, { method, headers: { "Content-Type": "application/json" }, body: body && JSON.stringify(body) });
+      return { status: answer.status, body: await answer.json().catch(() => undefined) };
+    }, [method, path, body]);
+    return answer.status !== 503;
+  }, `${method} ${path} is answered 503`);
+  return answer;
+}
 
 async function judged(page, where) {
   if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(axe);

@@ -4,11 +4,31 @@ import datetime
 import itertools
 import json
 import re
+import time
 
 import schemathesis
+from requests.adapters import HTTPAdapter
 
 _requests = itertools.count()
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+
+
+_PATIENCE = 240  # seconds
+_once = HTTPAdapter.send
+
+
+def _again(self, request, **kwargs):
+    """On a busy machine a key may not be read in time: a 503 that says when to come again is no error."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        answer = _once(self, request, **kwargs)
+        if answer.status_code != 503 or "Retry-After" not in answer.headers or time.monotonic() > end:
+            return answer
+        answer.close()
+        time.sleep(0.1)
+
+
+HTTPAdapter.send = _again
 
 
 @schemathesis.serializer("application/x-ndjson")

@@ -5,7 +5,7 @@ const fs = require("fs");
 
 const [host, port, key, certificate, count] = process.argv.slice(2);
 const transport = nodemailer.createTransport({
-  host, port: Number(port), pool: true, maxConnections: 3, auth: { user: "node", pass: key },
+  host, port: Number(port), greetingTimeout: 240_000, pool: true, maxConnections: 3, auth: { user: "node", pass: key },
   ...(certificate && { requireTLS: true, tls: { ca: fs.readFileSync(certificate) } }),
 });
 

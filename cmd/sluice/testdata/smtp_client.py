@@ -18,7 +18,7 @@ def again(call):
             time.sleep(0.1)
 
 
-with smtplib.SMTP(host, port, timeout=20) as s:
+with smtplib.SMTP(host, port, timeout=240) as s:
     if certificate:
         s.starttls(context=ssl.create_default_context(cafile=certificate))
     again(lambda: s.login("python", key))
