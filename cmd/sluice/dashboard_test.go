@@ -65,14 +65,14 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // documentedProxy returns the URL of a proxy before a program, which compares every answer
-// that a browser gets of the API with the document that the program serves.
+// that a browser gets of the API with the document that the program serves. It is patient.
 func documentedProxy(t *testing.T, to string) string {
 	t.Helper()
 	target, err := url.Parse(to)
 	if err != nil {
 		t.Fatal(err)
 	}
-	compared := described(t, to).Transport(t, transport)
+	compared := patient(described(t, to).Transport(t, transport)).Transport
 	p := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
