@@ -33,6 +33,9 @@ func TestLive(t *testing.T) {
 	if err := x.store.RevokeKey(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
+	if believeFor+lookKeyTimeout > 5*time.Second { // as the document says
+		t.Errorf("a revoked key is believed for %s, and asked for for %s", believeFor, lookKeyTimeout)
+	}
 	began = time.Now()
 	for range lines {
 	}

@@ -65,11 +65,13 @@ func TestLeasesAreHandedOver(t *testing.T) {
 	if heldBy(a) != 16 || heldBy(b) != 0 {
 		t.Errorf("before anything is given back: %d and %d held, want 16 and 0", heldBy(a), heldBy(b))
 	}
-	state, err := a.look(t.Context(), a.roles) // of a turn that began before the stop
-	if err == nil {
-		err = a.tend(t.Context(), a.roles[0], state[a.roles[0]])
-	}
-	if err != nil || heldBy(a) != 16 {
+	var state map[*role][]*seen // of a turn that began before the stop
+	eventually(t, "it has looked", func() bool {
+		found, err := a.look(t.Context(), a.roles)
+		state = found
+		return err == nil
+	})
+	if err := a.tend(t.Context(), a.roles[0], state[a.roles[0]]); err != nil || heldBy(a) != 16 {
 		t.Errorf("a look in the middle of which the process began to stop leaves it %d leases: %v", heldBy(a), err)
 	}
 	if err := a.GiveBack("store"); err != nil {

@@ -190,7 +190,8 @@ func startSecured(t *testing.T) (address, port string) {
 	must(os.WriteFile(file, blocks, 0o600))
 	var r *servers.Redis
 	for range 3 { // another program may take the port before Redis does
-		free, err := net.Listen("tcp", "127.0.0.1:0")
+		var free net.Listener
+		free, err = net.Listen("tcp", "127.0.0.1:0")
 		must(err)
 		_, port, err = net.SplitHostPort(free.Addr().String())
 		must(errors.Join(err, free.Close()))

@@ -106,8 +106,11 @@ func TestBrazeSchedules(t *testing.T) {
 	soon := func(path string, body func(schedule string) string) {
 		t.Helper()
 		awaitFound(t, path, func() (any, bool) {
-			at := time.Now().Add(time.Second).UTC().Format("2006-01-02T15:04:05.000Z")
-			status, text := s.ask(t, http.MethodPost, path, body(`"time":"`+at+`"`))
+			at := time.Now().Add(time.Second)
+			status, text := s.ask(t, http.MethodPost, path, body(`"time":"`+at.UTC().Format("2006-01-02T15:04:05.000Z")+`"`))
+			if late := status == http.StatusBadRequest && time.Now().After(at); status != http.StatusCreated && !late {
+				t.Fatalf("%s: %d %s", path, status, text)
+			}
 			return text, status == http.StatusCreated
 		})
 	}

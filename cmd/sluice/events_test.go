@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"sluice/lib/key"
 	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/test/clocktest"
 )
 
 const testRoot = "root-key-of-a-test-0123456789abcdef"
@@ -336,6 +338,7 @@ func TestThousandClients(t *testing.T) {
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
 	const clients, each = 1000, 3
 	began := time.Now()
+	var closings atomic.Int64
 	var wait sync.WaitGroup
 	for c := range clients {
 		wait.Go(func() {
@@ -344,7 +347,8 @@ func TestThousandClients(t *testing.T) {
 				for {
 					a, err := s.try(strings.NewReader(body))
 					busy := err == nil && a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != ""
-					if (busy || closed(err)) && time.Since(began) < patience {
+					if (busy || closed(err) && closings.Add(1) < 20*clients) && time.Since(began) < patience {
+						clocktest.Rest(began)
 						continue
 					}
 					if err != nil || a.status != http.StatusAccepted {

@@ -159,6 +159,7 @@ func (s *served) listen(t *testing.T, key, query, last string, enough func(data 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	ends := 0
 	awaitFound(t, "enough of a stream", func() (any, bool) {
 		answer := s.stream(ctx, t, key, query, last)
 		defer answer.Body.Close()
@@ -180,6 +181,9 @@ func (s *served) listen(t *testing.T, key, query, last string, enough func(data 
 				}
 				data = nil
 			}
+		}
+		if ends++; ends > 10 {
+			t.Fatalf("the stream ended %d times, now behind %s: %v", ends, last, lines.Err())
 		}
 		return fmt.Sprintf("the stream ended behind %s: %v", last, lines.Err()), false
 	})

@@ -45,6 +45,7 @@ func (b *bed) mayLeave(g *Gate, sends []*mail.Send, stay ...int64) []mail.Leave 
 	b.Helper()
 	for began := time.Now(); ; clocktest.Rest(began) {
 		answers, err := g.MayLeave(b.Context(), 0, sends)
+		b.attempts++
 		slow := err != nil
 		for i, a := range answers {
 			slow = slow || a.AgainMillis == g.slowUntil().UnixMilli() && !slices.Contains(stay, sends[i].Person)

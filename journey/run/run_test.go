@@ -38,6 +38,7 @@ type bed struct {
 	caps      []journey.Cap
 	control   int     // percent of all people
 	asked     int     // statements about mail
+	attempts  int     // of mayLeave
 	contexts  int     // statements about contexts
 	facts     int     // statements about facts
 	profiles  []int64 // whose were read

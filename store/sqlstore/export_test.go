@@ -15,6 +15,9 @@ import (
 	"sluice/store"
 )
 
+// DefaultSessionTimeout is what a process has that is told nothing else.
+const DefaultSessionTimeout = defaultSessionTimeout
+
 // ForbidInfile makes a MySQL store behave as if the server had refused LOAD
 // DATA LOCAL.
 func ForbidInfile(s *Store) { s.d.(*mysqlDialect).noInfile.Store(true) }

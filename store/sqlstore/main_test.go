@@ -140,7 +140,7 @@ func queryTexts(t testing.TB, db *sql.DB, statement string) (result [][]string) 
 // transaction for longer than a process that works may. served is what such a process has.
 var (
 	calm   = sqlstore.Options{SessionTimeout: 30 * time.Second}
-	served = sqlstore.Options{SessionTimeout: 2 * time.Second}
+	served = sqlstore.Options{SessionTimeout: sqlstore.DefaultSessionTimeout}
 )
 
 // mariadbEnv has a database that is a copy, as those of TestPostgres are.

@@ -104,13 +104,13 @@ func checkThrownOut(t *testing.T, successor, stopped *sqlstore.Store, proxy *pro
 	zombie := make(chan error, 1)
 	write := func() { zombie <- apply(t.Context(), stopped, effectTo(1, events(20_000))) }
 	go write()
-	for fired := false; !fired; {
+	for fired, tries := false, 1; !fired; {
 		select {
 		case <-armed.Fired():
 			fired = true
 		case err := <-zombie: // a busy machine: it rested for too long before
-			if err == nil {
-				t.Fatal("it has written without coming to where it is to be stopped")
+			if tries++; err == nil || tries > 20 {
+				t.Fatalf("it has not come to where it is to be stopped: %v", err)
 			}
 			t.Log(err)
 			go write()

@@ -87,7 +87,8 @@ func strikeHuge(r *round) {
 		r.awaitOr("a huge request is answered", func() bool {
 			status, text = request(r.ctx, client, r.peers[0].at+"/v1/messages", body, key)
 			later := status == 0 || status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
-			if later && key == "" { // a part of it may be in, and comes again
+			unknown := status == 0 || strings.Contains(string(text), "a part of this request may be in")
+			if later && unknown && key == "" { // it comes again
 				unsure += strings.Count(body, "@example.net")
 			}
 			return !later
