@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/url"
 	"runtime"
 	"strings"
@@ -64,6 +65,7 @@ const saidFar = "several transactions at once"
 // quick answer of five.
 func openNear(t *testing.T, redis, database string, partitions, writers int, far func(text string) bool) (*engine.Engine, *logged) {
 	t.Helper()
+	before := connectionsOfLimited(t, database)
 	for began := time.Now(); ; {
 		e, log := openLogged(t, redis, database, partitions, writers)
 		if !far(log.String()) || time.Since(began) > 3*time.Minute {
@@ -72,7 +74,23 @@ func openNear(t *testing.T, redis, database string, partitions, writers int, far
 		if err := e.Stop(context.Background()); err != nil {
 			t.Fatal(err)
 		}
+		await(t, "its connections have ended", func() bool { return connectionsOfLimited(t, database) <= before })
 	}
+}
+
+// connectionsOfLimited is how many connections the role of limited has, as far as it may
+// have one more to say so.
+func connectionsOfLimited(t *testing.T, database string) (n int) {
+	t.Helper()
+	db, err := sql.Open("pgx", database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM pg_stat_activity WHERE usename = 'limited'").Scan(&n); err != nil {
+		return math.MaxInt
+	}
+	return n
 }
 
 // TestWritersOfFewConnections: a process has a second writer only if the database takes its

@@ -90,7 +90,7 @@ func TestLedgerIsTold(t *testing.T) {
 	if status, text := s.ask(t, http.MethodPost, "/v1/messages", `{"from":"shop@example.com","to":"a@example.com","subject":"s","text":"hello"}`); status != http.StatusAccepted {
 		t.Fatalf("%d %s", status, text)
 	}
-	bypass, err := sql.Open("sqlite", s.database()+"?_pragma=busy_timeout(5000)")
+	bypass, err := sql.Open("sqlite", s.database()+"?_pragma=busy_timeout(30000)")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,6 +70,7 @@ var undone = []string{
 	"keys cannot be checked now", "sessions cannot be checked now", "nothing was done, send it again",
 	"not in time; nothing of this request was taken in", "nothing was changed, as",
 	"under its external_send_id all of it is taken in once", "may be stored yet",
+	"send it again to learn which", "it is not known what of the mail was stopped",
 }
 
 // patient returns a client that sends again what was answered so, as it is told to: on a
@@ -212,7 +213,7 @@ func (e *example) said() (status string, body any) {
 func (s *served) makeExamples(t *testing.T) {
 	t.Helper()
 	s.sent(t, http.StatusCreated, "/users/track/sync", `{"attributes":[{"external_id":"u-7","plan":"gold"}]}`)
-	store, err := sqlstore.Open(t.Context(), "sqlite:"+s.database(), sqlstore.Options{})
+	store, err := sqlstore.Open(t.Context(), "sqlite:"+s.database(), calm)
 	if err != nil {
 		t.Fatal(err)
 	}

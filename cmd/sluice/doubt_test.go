@@ -158,11 +158,9 @@ func TestDoubtsAreTold(t *testing.T) {
 	t.Parallel()
 	url, messages := hook(t)
 	serveDoubts(t, []string{"SLUICE_ALERTS_WEBHOOK=" + url, "SLUICE_ALERTS_SECRET=0123456789abcdef", "SLUICE_ALERTS_HOLD_SECONDS=0", "SLUICE_ALERTS_DISK_FREE_PERCENT=0"}, "a@example.com", "b@example.com")
-	if m := <-messages; !slices.ContainsFunc(m.Alerts, func(n alert.Notice) bool {
+	awaitTold(t, messages, func(n alert.Notice) bool {
 		return n.Alert == alert.InDoubt && strings.Contains(n.Summary, "mails are in doubt")
-	}) {
-		t.Errorf("told %+v", m)
-	}
+	})
 }
 
 // The program is watched: one frame without a terminal, and live until Ctrl-C.

@@ -395,7 +395,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("list: %s", list)
 	}
 
-	store, err := sqlstore.Open(t.Context(), "sqlite:"+s.database(), sqlstore.Options{})
+	store, err := sqlstore.Open(t.Context(), "sqlite:"+s.database(), calm)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/config"
+	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
 	"sluice/test/logtest"
 )
@@ -38,14 +39,21 @@ func sluiceRun(t *testing.T, dir string, args ...string) result {
 }
 
 // mustRun is sluiceRun for a command that must succeed.
-func mustRun(t *testing.T, dir string, args ...string) result {
+func mustRun(t *testing.T, dir string, args ...string) (r result) {
 	t.Helper()
-	r := sluiceRun(t, dir, args...)
+	await(t, "the command has its turn at a file of SQLite", func() bool {
+		r = sluiceRun(t, dir, args...)
+		return !strings.Contains(r.stderr, "database is locked")
+	})
 	if r.code != exitOK {
 		t.Fatalf("sluice %s: exit code %d\n%s%s", strings.Join(args, " "), r.code, r.stdout, r.stderr)
 	}
 	return r
 }
+
+// calm is for a store of the test, beside a program that writes the same file of SQLite: on
+// a busy machine the program may rest in the midst of a transaction.
+var calm = sqlstore.Options{SessionTimeout: 30 * time.Second}
 
 // await waits for a condition.
 func await(t *testing.T, what string, holds func() bool) {

@@ -28,7 +28,7 @@ func TestRetention(t *testing.T) {
 	writeRetention("event_time: {past_days: 0}")
 	s := serveConfigured(t, dir)
 	pushAll(t, dir, line("m1", "opened", 100), line("m2", "opened", 55), line("m3", "opened", 1), line("c1", "own", 55), line("c2", "own", 1), "broken")
-	bypass, err := sql.Open("sqlite", s.database()+"?_pragma=busy_timeout(5000)")
+	bypass, err := sql.Open("sqlite", s.database()+"?_pragma=busy_timeout(30000)")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 // the test wants so.
 func (s *served) putInDoubt(t *testing.T, id string, unreadable bool) {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), "sqlite:"+s.database(), sqlstore.Options{})
+	store, err := sqlstore.Open(t.Context(), "sqlite:"+s.database(), calm)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,9 +40,17 @@ func TestTooMuchMailWaits(t *testing.T) {
 			}
 		}
 	}
+	// used waits until the program has seen in Redis what it has accepted: until the store has
+	// mail in a lane it may forget it.
+	used := func(bound string) {
+		t.Helper()
+		await(t, "all of "+bound+" is used", func() bool { return s.sample(t, `sluice_mail_bound_used_ratio{setting="`+bound+`"}`) == 1 })
+	}
 	check("a key's own", 202)(post(5, bearer...))
+	used("waiting.key_mails")
 	check("one more of the key", 429, "of this key wait", "waiting.key_mails")(post(1, bearer...))
 	check("without a bound of its own", 202)(post(5))
+	used("waiting.mails")
 	all := func() {
 		t.Helper()
 		check("one more of all", 503, "10 mails of all senders wait", "waiting.mails", "Nothing was taken in")(post(1))

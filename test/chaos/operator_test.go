@@ -185,7 +185,7 @@ func (w *world) killWhileMailIsDue(p *program, relay *sink.Sink, sent int64, sta
 	const later = 60
 	w.ask("/v1/sending/pause", stopMarketing, "", http.StatusOK)
 	p.kill()
-	due := time.Now().Add(max(30*time.Second, 10*start)) // two starts and kills before
+	due := time.Now().Add(max(time.Minute, 20*start)) // two starts and kills before
 	body := mails("later", later, fmt.Sprintf(`,"send_at":%q`, due.UTC().Format(time.RFC3339)))
 	client := &http.Client{Timeout: requestWithin}
 	defer client.CloseIdleConnections()
@@ -256,6 +256,7 @@ func TestKillWhileAnOperatorIsAtWork(t *testing.T) {
 
 	w.roles = "intake"
 	w.start("") // commands want a program to be at work
+	w.awaitListen()
 	resolve := func(failpoint, as string, sends ...string) {
 		t.Helper()
 		w.command(failpoint, append(append([]string{"doubt", "resolve"}, sends...), "--as", as)...)
