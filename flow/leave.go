@@ -21,7 +21,7 @@ import (
 //
 // The invariants. It stays a member until all of its followers have ended: mail that it
 // has on the wire is that of a living process, though its lease is another's. From Announce
-// on it takes no lease. What it fails to give back it owes, and tries again with every beat
+// on it takes no lease, and a look gives none back: its followers still work. What it fails to give back it owes, and tries again with every beat
 // and at its end. What is owed even then is freed as that of a dead process.
 //
 // What was dropped. Naming a successor in the lease: it may die before it looks. A message
