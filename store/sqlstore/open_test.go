@@ -118,6 +118,28 @@ func TestSQLiteExclusive(t *testing.T) {
 	must(t, open(t, url, sqlstore.Options{Exclusive: true}).Ping(t.Context()))
 }
 
+// A command beside a busy process waits for its turn; the process itself gives up
+// before its lease ends.
+func TestSQLiteWaitsForItsTurn(t *testing.T) {
+	const session = 2 * time.Second // as in the program; the kit of these tests has more patience
+	url := "sqlite:" + filepath.Join(t.TempDir(), "sluice.db")
+	serving := migrated(t, url, sqlstore.Options{Exclusive: true, SessionTimeout: session})
+	for _, x := range []struct {
+		who   string
+		store *sqlstore.Store
+		want  string
+	}{
+		{"the serving process", serving, "2000"},
+		{"one more writer of it", open(t, url, sqlstore.Options{Beside: serving, SessionTimeout: session}), "2000"},
+		{"a command beside it", open(t, url, sqlstore.Options{SessionTimeout: session}), "20000"},
+	} {
+		must(t, apply(t.Context(), x.store, &store.Effect{Dead: []sluice.DeadLetter{{Reason: "r"}}}))
+		if got := sqlstore.WriterPragma(t, x.store, "busy_timeout"); got != x.want {
+			t.Errorf("%s waits %s ms, want %s", x.who, got, x.want)
+		}
+	}
+}
+
 func TestSQLiteIsDurable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sluice.db")
 	s := migrated(t, "sqlite:"+file, sqlstore.Options{})

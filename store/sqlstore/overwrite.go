@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"sluice"
@@ -88,14 +87,14 @@ func (s *Store) emptyLog(ctx context.Context) (err error) {
 	}
 	defer func() {
 		// The pool gets it as it was.
-		if _, again := conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout="+strconv.FormatInt(s.options.SessionTimeout.Milliseconds(), 10)); err == nil {
+		if _, again := conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA "+busyTimeout(sqliteWithin(s.options))); err == nil {
 			err = again
 		}
 		if closed := conn.Close(); err == nil {
 			err = closed
 		}
 	}()
-	if _, err := conn.ExecContext(ctx, "PRAGMA busy_timeout="+strconv.FormatInt(emptyLogWithin.Milliseconds(), 10)); err != nil {
+	if _, err := conn.ExecContext(ctx, "PRAGMA "+busyTimeout(emptyLogWithin)); err != nil {
 		return err
 	}
 	for range emptyLogTries {

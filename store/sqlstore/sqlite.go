@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -37,6 +38,24 @@ const walPages = 16384
 // That happens with keys in no order: nearly every page of their index changes.
 const writerCacheKB = 32 << 10
 
+// besideWithin is how long a program beside the one that serves waits for its turn to
+// write, at least. What waits sleeps and asks again, up to ten times a second, and a
+// busy process holds the file nearly always.
+const besideWithin = 20 * time.Second
+
+// sqliteWithin is how long a connection waits for its turn to write.
+func sqliteWithin(options Options) time.Duration {
+	if options.Exclusive || options.Beside != nil {
+		return options.SessionTimeout
+	}
+	return max(options.SessionTimeout, besideWithin)
+}
+
+// busyTimeout is the pragma of it.
+func busyTimeout(within time.Duration) string {
+	return "busy_timeout(" + strconv.FormatInt(within.Milliseconds(), 10) + ")"
+}
+
 func openSQLite(ctx context.Context, rest string, options Options) (*Store, error) {
 	path, err := sqliteFile(rest)
 	if err != nil {
@@ -49,8 +68,7 @@ func openSQLite(ctx context.Context, rest string, options Options) (*Store, erro
 		}
 	}
 	params := url.Values{"mode": {"rwc"}, "_pragma": {
-		"busy_timeout(" + strconv.FormatInt(options.SessionTimeout.Milliseconds(), 10) + ")",
-		"foreign_keys(1)", "synchronous(FULL)", "wal_autocheckpoint(" + strconv.Itoa(walPages) + ")",
+		busyTimeout(sqliteWithin(options)), "foreign_keys(1)", "synchronous(FULL)", "wal_autocheckpoint(" + strconv.Itoa(walPages) + ")",
 	}}
 	if options.ReadOnly {
 		params.Set("mode", "rw") // a reader creates no database
