@@ -96,6 +96,9 @@ func serveMain(t *testing.T, m Main) *served {
 		if !ended {
 			s.stop(t)
 		}
+		if t.Failed() {
+			t.Logf("the last warnings of the program:\n%s", s.log.Warnings(20))
+		}
 	})
 	await(t, "the program listens", func() bool {
 		select {

@@ -3,6 +3,7 @@ package logtest
 
 import (
 	"bytes"
+	"strings"
 	"sync"
 )
 
@@ -24,4 +25,16 @@ func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()
+}
+
+// Warnings returns the last lines, most at most, of the text log that was written which are
+// warnings or errors: why a test failed.
+func (b *Buffer) Warnings(most int) string {
+	var lines []string
+	for line := range strings.Lines(b.String()) {
+		if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-most):], "")
 }
