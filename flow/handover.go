@@ -24,6 +24,17 @@ func (l *List) HandOver(ctx context.Context, from []uint64, to uint64) error {
 	return l.redis.Do(ctx, "hand over "+l.String(), l.redis.B().Hset().Key(l.keys.stateKey()).FieldValue().FieldValue("deployment", strconv.FormatUint(to, 10)).Build())
 }
 
+// HeldFor reports whether a process of a deployment drains the list, or has died while it
+// did: it has not given its lease back.
+func (l *List) HeldFor(ctx context.Context, deployment uint64) (bool, error) {
+	state, err := l.state(ctx, "deployment")
+	if err != nil || state[0] != strconv.FormatUint(deployment, 10) {
+		return false, err
+	}
+	lease, err := l.redis.fields(ctx, "look at "+l.String(), l.keys.leaseKey(), "token")
+	return err == nil && lease[0] != "", err
+}
+
 // Resume returns where a cursor goes on. That is where it is, or where the held
 // part begins if that is behind a gap (Open would fail with it).
 func (l *List) Resume(ctx context.Context, cursor sluice.Position) (sluice.Position, error) {

@@ -60,6 +60,7 @@ var restoreFlags = []flagSpec{
 	{name: "only", value: "WHAT", help: "database: keep what is in Redis; redis: keep the database", check: oneOf("database", "redis")},
 	{name: "replace", help: "empty what has something in it, and lose that"},
 	{name: "list-cursors", help: "tables of your own that lists fill are as they were when the backup was taken, or empty"},
+	{name: "take-lists", help: "the installation that the backup is of is gone for good: its lists and hashes are drained by this one"},
 	{name: "events-from", value: "TIME", help: "leave out older events, such as those beyond your retention", check: aTime},
 	{name: "check", help: "change nothing: read the backup through and say what is in it"},
 }
@@ -208,7 +209,7 @@ func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress 
 		Database: store, Redis: redis, Archive: archive,
 		Tables: only != "redis", Logs: only != "database",
 		Replace: c.given.has("replace"), ListCursors: c.given.has("list-cursors"), EventsFromMillis: c.given.millis("events-from"),
-		LogFollowers: []string{ingest.StoreRole}, LaneFollower: spool.QueueCursor, Lists: lists, Progress: progress.say,
+		LogFollowers: []string{ingest.StoreRole}, LaneFollower: spool.QueueCursor, Lists: lists, TakeLists: c.given.has("take-lists"), Progress: progress.say,
 		Passphrase: passphrase, WithoutSecrets: c.given.has("without-secrets"),
 	}
 	done, err := r.Run(ctx)

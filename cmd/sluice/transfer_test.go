@@ -309,3 +309,33 @@ func TestRestoreLeavesOwnTablesAlone(t *testing.T) {
 	}
 	mustRun(t, other, "restore", "--list-cursors", backup)
 }
+
+// Who looks at a backup while the program runs takes no list and no hashes away from it.
+func TestRestoreBesideARunningProgram(t *testing.T) {
+	t.Parallel()
+	server, do := startOther(t)
+	const file = "partitions: 2\nlists:\n  q_events: {redis: '%s'}\n"
+	dir, look := t.TempDir(), t.TempDir()
+	for _, d := range []string{dir, look} {
+		configure(t, d, fmt.Sprintf(file, server.URL()))
+	}
+	s := serveConfigured(t, dir)
+	do("RPUSH", "q_events", `{"event":"first"}`)
+	s.awaitRows(t, 1, 0)
+	backup := filepath.Join(dir, "b.tar")
+	mustRun(t, dir, "backup", backup)
+	if r := sluiceRun(t, look, "restore", backup); r.code != exitFailed || !strings.Contains(r.stderr, "list q_events is drained by a process of the installation") || !strings.Contains(r.stderr, "--take-lists") {
+		t.Errorf("restore beside it: %+v", r)
+	}
+	configure(t, look, "partitions: 2\n")
+	mustRun(t, look, "restore", backup)
+	do("RPUSH", "q_events", `{"event":"second"}`)
+	s.awaitRows(t, 2, 0)
+	took := t.TempDir()
+	configure(t, took, fmt.Sprintf(file, server.URL()))
+	mustRun(t, took, "restore", "--take-lists", backup)
+	await(t, "it has lost the list", func() bool {
+		_, why := s.get(t, "/readyz")
+		return strings.Contains(why, "drained by another installation")
+	})
+}

@@ -5,6 +5,7 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -53,6 +54,9 @@ func (d *Database) Mailing(ctx context.Context, m *plan.Mailing) (send mail.Send
 			from = v.From
 		}
 		source = &v
+	}
+	if from == "" {
+		return mail.Send{}, nil, &Unsendable{errors.New("its mails have no sender: give the message, or its template, a `from`")}
 	}
 	box, err := mime.ParseMailbox(from)
 	if err != nil {

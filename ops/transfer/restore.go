@@ -62,8 +62,9 @@ type Restore struct {
 	// whose cursor is in Redis.
 	LaneFollower string
 
-	// Lists are the foreign lists and hashes of the configuration.
-	Lists []*flow.List
+	// Lists are the foreign lists and hashes of the configuration (checkLists).
+	Lists     []*flow.List
+	TakeLists bool
 
 	// Passphrase opens the secrets of the archive, if they are sealed. WithoutSecrets
 	// leaves them out.
@@ -118,7 +119,7 @@ func (r *Restore) run(ctx context.Context, done *Restored) error {
 	if err != nil {
 		return err
 	}
-	if err := r.checkNobodyRuns(ctx, owners[0] != 0); err != nil {
+	if err := errors.Join(r.checkNobodyRuns(ctx, owners[0] != 0), r.checkLists(ctx, owners)); err != nil {
 		return err
 	}
 	if !r.Tables {
