@@ -118,8 +118,11 @@ func LogsOf(r *flow.Redis, cfg *config.Config) []*flow.Log {
 
 // replay does again what has become a dead letter (ingest.Replayer).
 func (e *core) replay(ctx context.Context, id int64) error {
-	replayer := &ingest.Replayer{Store: e.store, Lists: make(map[string]*flow.List), Logs: e.logs}
-	for _, l := range e.lists {
+	replayer := &ingest.Replayer{Store: e.store, Lists: make(map[string]*flow.List), Missing: make(map[string]error), Logs: e.logs}
+	for _, a := range e.absent() {
+		replayer.Missing[a.source] = a.err
+	}
+	for _, l := range e.openLists() {
 		replayer.Lists[l.Source()] = l
 	}
 	err := replayer.Replay(ctx, id)
@@ -185,8 +188,8 @@ func openAnswering(ctx context.Context, cfg *config.Config, hashes bool) (main *
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}
-	e := &core{config: cfg, redis: main, others: make(map[config.URL]*flow.Redis)}
-	closeAll = func() error { e.closeOthers(); return stop() }
+	e := &core{config: cfg, redis: main}
+	closeAll = func() error { e.others.close(); return stop() }
 	missing = make(map[string]error)
 	silent := make(map[config.URL]error) // asked once: it may take seconds
 	dial := func(url config.URL) (r *flow.Redis, err error) {

@@ -29,7 +29,7 @@ func TestAListIsHandedOverBesideASlowOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	began, done := make(chan struct{}), make(chan struct{})
-	c.listFollowers[0] = func(_, work context.Context) { // it commits something large
+	c.inputs[0].run = func(_, work context.Context) { // it commits something large
 		close(began)
 		select {
 		case <-done:

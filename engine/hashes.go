@@ -2,18 +2,16 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
 )
 
-// openHashes prepares the hashes of the configuration: a follower a server, and
-// a group for those of all servers.
-func (e *core) openHashes(ctx context.Context) error {
+// addHashes adds the hashes of the configuration: an input a server, and a group for those
+// of all servers.
+func (e *core) addHashes() error {
 	group := &ingest.CountGroup{Store: e.store, Leases: e.leases, Stats: e.stats}
 	for _, cfg := range e.config.Hashes {
 		template, err := cfg.Template()
@@ -21,35 +19,38 @@ func (e *core) openHashes(ctx context.Context) error {
 			return fmt.Errorf("hashes of set %s: %w", cfg.Dirty, err)
 		}
 		for _, url := range cfg.Redis {
-			hashes, err := e.namedHashes(ctx, cfg, url)
-			if err != nil {
-				return fmt.Errorf("hashes of set %s: %w", cfg.Dirty, err)
+			in := &input{kind: "hashes of set", name: cfg.Dirty, source: "hashes:" + cfg.Dirty, health: "hashes:" + cfg.Dirty + "@" + serverName(url), url: url, place: len(e.inputs)}
+			in.connect = func(ctx context.Context) error {
+				redis, err := e.dial(ctx, url)
+				if err == nil {
+					in.list, err = flow.NewHashes(ctx, redis, cfg.Dirty)
+				}
+				return err
 			}
-			if err := hashes.CheckKeys(template.Prefix()); err != nil {
-				return fmt.Errorf("hashes of %s: %w", url, err)
+			in.open = func(context.Context) error {
+				if err := in.list.CheckKeys(template.Prefix()); err != nil {
+					return fmt.Errorf("redis %s: %w", url, err)
+				}
+				follower := &ingest.HashFollower{Lister: e.lister(in, e.log.With("hashes", in.list.Name(), "redis", url)), Template: template, Group: group}
+				return e.opened(in, follower.Run)
 			}
-			follower := &ingest.HashFollower{Lister: e.lister(hashes, e.log.With("hashes", hashes.Name(), "redis", url)), Template: template, Group: group}
-			e.listFollowers = append(e.listFollowers, follower.Run)
+			e.inputs = append(e.inputs, in)
 		}
 	}
 	return nil
 }
 
-// namedHashes returns the hashes of one server, which must not be another's.
-func (e *core) namedHashes(ctx context.Context, cfg config.Hashes, url config.URL) (*flow.List, error) {
-	redis, err := e.dial(ctx, url)
-	if err != nil {
-		return nil, err
+// serverName is what a metric may show of an address: host and port, or the path of a
+// socket.
+func serverName(url config.URL) string {
+	u, err := flow.ParseURL(url.Reveal())
+	if err != nil { // it was checked
+		return ""
 	}
-	hashes, err := flow.NewHashes(ctx, redis, cfg.Dirty)
-	if err != nil {
-		return nil, err
+	if u.Host == "" {
+		return u.Path
 	}
-	if slices.ContainsFunc(e.lists, func(l *flow.List) bool { return l.Source() == hashes.Source() }) {
-		return nil, errors.New(url.String() + " has the same hashes as a server before it: two names of one server, or a copy of another? Name it once; on a copy delete the key sluice:{" +
-			cfg.Dirty + "}:hashes:" + cfg.Dirty + ":state first")
-	}
-	return hashes, nil
+	return u.Host
 }
 
 // listMargin is how much each list with a table, and the hashes of each server, may

@@ -61,8 +61,12 @@ func (e *core) silent() []error {
 		ping func(context.Context) error
 	}
 	all := []server{{"redis", func(ctx context.Context) error { return e.redis.PingLogs(ctx, e.logs) }}}
-	for _, r := range e.others {
-		all = append(all, server{"redis", func(ctx context.Context) error { return r.PingLists(ctx, e.lists) }})
+	lists := e.openLists()
+	for _, r := range e.others.connected() {
+		all = append(all, server{"redis", func(ctx context.Context) error { return r.PingLists(ctx, lists) }})
+	}
+	for _, err := range e.absentServers() {
+		all = append(all, server{"redis", func(context.Context) error { return err }})
 	}
 	all = append(all, server{"database", e.store.Ping})
 	errs := make([]error, len(all))
@@ -141,13 +145,22 @@ func (e *core) snapshot() api.Stats {
 
 // snapshotLists adds what is in the lists, and how far those that it drains are behind.
 func (e *core) snapshotLists(s *api.Stats, lags map[ingest.LagKey]ingest.Lag) {
-	s.Lists = make([]api.List, len(e.lists))
-	askEach(len(e.lists), func(ctx context.Context, i int) {
-		l := e.lists[i]
-		s.Lists[i] = api.List{Name: l.Name(), Waiting: orUnknown(l.Waiting(ctx)), Held: orUnknown(l.Remaining(ctx))}
+	e.opening.Lock()
+	lists := slices.Clone(e.lists)
+	e.opening.Unlock()
+	s.Lists = make([]api.List, len(lists))
+	askEach(len(lists), func(ctx context.Context, i int) {
+		if l := lists[i]; l != nil {
+			s.Lists[i] = api.List{Name: l.Name(), Waiting: orUnknown(l.Waiting(ctx)), Held: orUnknown(l.Remaining(ctx))}
+		} else {
+			s.Lists[i] = api.List{Name: e.inputs[i].name, Waiting: -1, Held: -1}
+		}
 	})
 	leases, _ := e.leases.Held(ingest.ListRole)
-	for i, l := range e.lists {
+	for i, l := range lists {
+		if l == nil {
+			continue
+		}
 		follower := ingest.LagKey{Follower: l.Source()}
 		if applied, ok := lags[follower]; ok && leases[i] != nil {
 			s.Followers = append(s.Followers, e.listLag(follower, applied, s.Lists[i].Held))
@@ -164,7 +177,7 @@ func (e *core) snapshotTimes(s *api.Stats) {
 	}
 	s.AppendItems = e.writer.Sizes()
 	calls := make(map[string]api.RedisCalls) // two databases of one server are two connections
-	for _, r := range append([]*flow.Redis{e.redis}, slices.Collect(maps.Values(e.others))...) {
+	for _, r := range append([]*flow.Redis{e.redis}, e.others.connected()...) {
 		took, failed := r.Calls()
 		c := calls[r.Host()]
 		calls[r.Host()] = api.RedisCalls{Server: r.Host(), Took: c.Took.Add(took), Failed: c.Failed + failed}

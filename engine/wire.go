@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -83,11 +82,8 @@ func (e *core) followers() []follower {
 			follower{config.RoleSend, "routes", "", func(fetch, _ context.Context) { e.sending.router.Run(fetch, e.log) }},
 			follower{config.RoleSend, config.SinkRoute, "", func(fetch, _ context.Context) { e.sending.box.Run(fetch) }})
 	}
-	for i, list := range e.lists {
-		all = append(all, follower{config.RoleIntake, list.Source(), "", e.handsOver(ingest.ListRole, i, len(e.lists), e.listFollowers[i])})
-	}
-	for _, f := range e.sets {
-		all = append(all, follower{config.RoleIntake, mail.SetSource + f.Set.Name(), suppress.SetsRole, f.Run})
+	for _, in := range e.inputs {
+		all = append(all, e.inputFollower(in))
 	}
 	return slices.DeleteFunc(all, func(f follower) bool { return f.role != "" && !e.config.HasRole(f.role) })
 }
@@ -101,8 +97,8 @@ type core struct {
 
 	child    *child.Redis // embedded; nil: the configuration names a server
 	redis    *flow.Redis
-	redisURL string                     // its own, also if it is embedded
-	others   map[config.URL]*flow.Redis // of lists on other servers
+	redisURL string // its own, also if it is embedded
+	others   others // of lists on other servers
 	store    *sqlstore.Store
 	writers  []*sqlstore.Store // of the store's followers: store, and one for each more
 	schema   int               // the version of the tables that this program knows
@@ -128,7 +124,6 @@ type core struct {
 	feed   *feed.Heads
 
 	suppressions *suppress.Follower // and the list that it keeps
-	sets         []*suppress.SetFollower
 	unlisters    []unlister
 
 	factsPassed *run.Passed   // by journeys
@@ -145,9 +140,10 @@ type core struct {
 	ledgerLook ledgerLook
 	storedAll  storedAll
 	lastLags   lastLags
-	lists      []*flow.List // hashes come after the lists
 
-	listFollowers []func(fetch, work context.Context)
+	inputs  []*input
+	opening sync.Mutex   // guards lists, and run and err of the inputs, once the program runs
+	lists   []*flow.List // by place of its input; nil: it is not open yet
 
 	stopMoving, stopFetch, stopWork, stopLeases context.CancelFunc
 
@@ -160,7 +156,6 @@ type core struct {
 func openCore(ctx context.Context, cfg *config.Config, log *slog.Logger, clock *flow.Clock) (*core, error) {
 	e := &core{
 		config: cfg, log: log, clock: clock, stats: &ingest.Stats{},
-		others: make(map[config.URL]*flow.Redis),
 	}
 	if err := e.open(ctx); err != nil {
 		return nil, errors.Join(err, e.close(ctx))
@@ -238,28 +233,6 @@ func (e *core) open(ctx context.Context) error {
 	return e.openIntake(ctx, partitions)
 }
 
-// openIntake prepares what is drained: lists, hashes, sets.
-func (e *core) openIntake(ctx context.Context, partitions []flow.Partition) error {
-	if !e.config.HasRole(config.RoleIntake) {
-		e.config.Lists, e.config.Hashes = nil, nil
-	}
-	for i := range e.config.Lists {
-		if err := e.openList(ctx, i); err != nil {
-			return err
-		}
-	}
-	if err := e.openHashes(ctx); err != nil {
-		return err
-	}
-	if err := e.openSets(ctx, partitions); err != nil {
-		return err
-	}
-	if len(e.lists) > 0 {
-		e.leases.AddLists(ingest.ListRole, e.lists)
-	}
-	return nil
-}
-
 // openMoved finds out since when events and sends go to the partition of the person
 // whom they name. What an older version has begun goes on as it was (ingest.Router,
 // ingest.Import, spool.Intake).
@@ -308,71 +281,6 @@ func (e *core) openRedis(ctx context.Context) (*flow.Redis, error) {
 		err = e.clock.Compare(ctx, redis) // before anything goes by it
 	}
 	return redis, err
-}
-
-// dial connects to a server of the configuration, once.
-func (e *core) dial(ctx context.Context, url config.URL) (*flow.Redis, error) {
-	if url == e.config.Redis {
-		return e.redis, nil
-	}
-	if e.others[url] == nil {
-		redis, err := flow.Dial(ctx, url.Reveal())
-		if err != nil {
-			return nil, err
-		}
-		e.others[url] = redis // closed with all others, also if it cannot be used
-		if err := redis.TakesWrites(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return e.others[url], nil
-}
-
-// closeOthers ends the connections that dial has made.
-func (e *core) closeOthers() {
-	for _, r := range e.others {
-		r.Close()
-	}
-}
-
-// openList prepares list i of the configuration and its follower.
-func (e *core) openList(ctx context.Context, i int) error {
-	cfg := e.config.Lists[i]
-	redis, err := e.dial(ctx, e.config.ListRedis(cfg))
-	if err != nil {
-		return fmt.Errorf("list %s: %w", cfg.Name, err)
-	}
-	list, err := flow.NewList(redis, cfg.Name, flow.Side(cfg.Take))
-	if err != nil {
-		return err
-	}
-	lister := e.lister(list, e.log.With("list", cfg.Name))
-	if cfg.Table == "" {
-		options := ingest.EventOptions{Dedupe: cfg.Dedupe, App: cfg.AppID, Apart: !cfg.Profile}
-		if cfg.Consent {
-			options.Origin = sluice.OriginTrusted
-		}
-		router := &ingest.Router{Lister: lister, Logs: e.logs, Options: options, Bounds: e.timeBounds(), BacklogBytes: e.config.BacklogMB << 20}
-		e.listFollowers = append(e.listFollowers, router.Run)
-		return nil
-	}
-	table, mapper, err := e.openTable(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("list %s: %w", cfg.Name, err)
-	}
-	follower := &ingest.TableFollower{Lister: lister, Table: table, Mapper: mapper}
-	e.listFollowers = append(e.listFollowers, follower.Run)
-	return nil
-}
-
-// lister takes a list, or hashes, over, and returns what all that follow one have.
-func (e *core) lister(list *flow.List, log *slog.Logger) ingest.Lister {
-	list.BelongTo(e.deployment, e.config.AcceptGaps)
-	e.lists = append(e.lists, list)
-	return ingest.Lister{
-		List: list, Place: len(e.lists) - 1, Leases: e.leases, Store: e.store, Clock: e.clock, Log: log,
-		Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps, MarginBytes: e.listMargin(),
-	}
 }
 
 // journeys returns what moves people through journeys.
@@ -568,10 +476,12 @@ func (e *core) close(ctx context.Context) error {
 	if e.mongo != nil {
 		errs = append(errs, e.mongo.Close(ctx))
 	}
-	for _, f := range e.sets {
-		f.Set.Close()
+	for _, in := range e.inputs {
+		if in.set != nil {
+			in.set.Close()
+		}
 	}
-	e.closeOthers()
+	e.others.close()
 	if e.redis != nil {
 		e.redis.Close()
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"maps"
 	"slices"
@@ -95,6 +94,7 @@ type Leases struct {
 	members *members
 	says    map[string]func() string // by name
 	roles   []*role
+	coming  []comingList  // places that open with the next look at the leases
 	changed chan struct{} // closed and replaced at every change of held leases
 	live    int
 	beatErr error             // of the last beat
@@ -111,6 +111,7 @@ type role struct {
 	name    string
 	group   string // name and places: processes of one group share them fairly
 	places  []place
+	open    int            // places that have their server
 	held    map[int]*Lease // by place; guarded by Leases.mu
 	owed    map[int]*Lease // by place, given back, but not free yet; guarded by Leases.mu
 	changes Changes        // guarded by Leases.mu
@@ -123,8 +124,8 @@ type role struct {
 }
 
 type place struct {
-	redis     *Redis
-	list      *List // nil: a partition
+	redis     *Redis // nil: its list is not open (AddList)
+	list      *List  // nil: a partition
 	partition int
 	key       string
 	numbered  string // the name and partition under which SQL numbers it
@@ -154,22 +155,25 @@ func (l *Leases) AddPartitions(name string, redis *Redis, partitions []Partition
 	l.add(r)
 }
 
-// AddLists shares out the draining of foreign lists; list i is place i of the role.
+// AddLists shares out the draining of foreign lists; list i is place i of the role. One
+// that is nil comes later (AddList).
 func (l *Leases) AddLists(name string, lists []*List) {
-	r := &role{name: name, held: make(map[int]*Lease), taken: make(takenLeases)}
+	r := &role{name: name, held: make(map[int]*Lease), taken: make(takenLeases), places: make([]place, len(lists))}
 	for i, list := range lists {
-		r.places = append(r.places, place{redis: list.redis, list: list, partition: i, key: list.keys.leaseKey(), numbered: name + ":" + list.Name()})
+		if list != nil {
+			r.places[i] = placeOf(name, i, list)
+		}
 	}
 	l.add(r)
 }
 
+func placeOf(role string, i int, list *List) place {
+	return place{redis: list.redis, list: list, partition: i, key: list.keys.leaseKey(), numbered: role + ":" + list.Name()}
+}
+
 func (l *Leases) add(r *role) {
-	hash := fnv.New32a()
-	for _, p := range r.places {
-		_, _ = hash.Write([]byte(p.key)) // never fails (hash.Hash)
-	}
-	r.orphan = len(r.places) // until it has been looked
-	r.group = fmt.Sprintf("%s/%d/%08x", r.name, len(r.places), hash.Sum32())
+	r.regroup()
+	r.orphan = r.open // until it has been looked
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.roles = append(l.roles, r)
@@ -287,6 +291,7 @@ func (l *Leases) every(ctx context.Context, what string, pause func() time.Durat
 // tendAll looks after every role, once it is known which processes live.
 func (l *Leases) tendAll(ctx context.Context) error {
 	l.mu.Lock()
+	l.openComing()
 	roles, live, left, stops := slices.Clone(l.roles), l.live, l.left, l.stops
 	l.mu.Unlock()
 	if stops {
@@ -354,7 +359,10 @@ func (l *Leases) tend(ctx context.Context, r *role, state []*seen) error {
 	if len(free) == 0 || r.freeSince.IsZero() {
 		r.freeSince = now
 	}
-	want := fairShare(len(r.places), living, holds, l.id, now.Sub(r.freeSince) > l.Timeout)
+	want := fairShare(r.open, living, holds, l.id, now.Sub(r.freeSince) > l.Timeout)
+	if !l.said(r) {
+		want = len(mine)
+	}
 	r.lack(want, len(mine), now)
 	l.mu.Unlock()
 	if !sure {

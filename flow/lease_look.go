@@ -77,6 +77,9 @@ func (l *Leases) look(ctx context.Context, roles []*role) (map[*role][]*seen, er
 	for _, r := range roles {
 		state[r] = make([]*seen, len(r.places))
 		for i := range r.places {
+			if r.places[i].redis == nil {
+				continue
+			}
 			at := part{r.places[i].redis, r.places[i].redis.slotOf(r.places[i].key)}
 			if spots[at] == nil {
 				parts = append(parts, at)

@@ -67,6 +67,9 @@ func TestDialOfWrongServers(t *testing.T) {
 		if !strings.Contains(err.Error(), test.found) || !strings.Contains(err.Error(), test.remedy) || IsAway(err) != test.waits {
 			t.Errorf("%s: %v; a start waits: %v", test.url, err, IsAway(err))
 		}
+		if silent := test.waits && test.url != "redis://"+replica; IsSilent(err) != silent { // that one answers
+			t.Errorf("%s: %v; it is silent: %v", test.url, err, IsSilent(err))
+		}
 		failed := false
 		for check, severity := range severities(t, &Examiner{URL: test.url}) {
 			failed = failed || severity == doctor.SeverityError && check != doctor.CheckRedisClock

@@ -63,6 +63,13 @@ func IsAway(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
+// IsSilent is IsAway without the one server that is there: a replica, which answers and
+// takes no writes. A URL may name it by mistake.
+func IsSilent(err error) bool {
+	_, there := errors.AsType[answers](err)
+	return !there && IsAway(err)
+}
+
 func firstWord(text string) string {
 	word, _, _ := strings.Cut(text, " ")
 	return word

@@ -40,14 +40,14 @@ type Redis struct {
 // Dial connects to the server, the cluster or the sentinels of a URL. It fails if
 // none answers, or if Sluice cannot work there: a version before Redis 7.0, a
 // sentinel without a master set, a cluster with slots that no server has. The error
-// says what to do.
+// says what to do. It returns soon after ctx has ended.
 func Dial(ctx context.Context, rawURL string) (*Redis, error) {
 	option, err := clientOption(rawURL)
 	if err != nil {
 		return nil, err
 	}
 	name := redactURL(rawURL)
-	client, err := rueidis.NewClient(option)
+	client, err := newClient(ctx, option)
 	if err != nil {
 		return nil, fmt.Errorf("connect to redis %s: %w", name, whyNot(ctx, option, err))
 	}

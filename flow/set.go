@@ -52,7 +52,7 @@ func OpenSet(ctx context.Context, rawURL, name string) (*Set, error) {
 	option.DisableCache, option.PipelineMultiplex = false, -1
 	option.ClientTrackingOptions = []string{"PREFIX", name, "BCAST"}
 	option.OnInvalidations = s.told
-	client, err := rueidis.NewClient(option)
+	client, err := newClient(ctx, option)
 	if err != nil {
 		return nil, fmt.Errorf("connect to redis %s, to be told of changes of set %s: %w; is it running, and may this user CLIENT TRACKING?", redactURL(rawURL), name, err)
 	}

@@ -42,9 +42,17 @@ func (w *wrongServer) Error() string { return w.found + "; " + w.remedy }
 // Is reports whether the state may pass.
 func (w *wrongServer) Is(target error) bool { return w.passes && target == errPassing }
 
+// answers marks the error of a server that is there, although it may pass (IsSilent).
+type answers struct{ error }
+
+func (a answers) Unwrap() error { return a.error }
+
 // whyNot explains the error with which no client could be made. It asks the servers
 // what they are.
 func whyNot(ctx context.Context, option rueidis.ClientOption, err error) error {
+	if ctx.Err() != nil && !isReply(err) {
+		return fmt.Errorf("it has not answered in time: %w; is it running?", ctx.Err())
+	}
 	info, where, probed := probe(ctx, option)
 	if probed != nil {
 		if isReply(probed) {
@@ -149,7 +157,7 @@ func probeOne(ctx context.Context, option rueidis.ClientOption, address string) 
 	}
 	option.InitAddress, option.Sentinel, option.ForceSingleClient = []string{address}, rueidis.SentinelOption{}, true
 	option.Dialer.Timeout = probeTimeout
-	client, err := rueidis.NewClient(option)
+	client, err := newClient(ctx, option)
 	if err != nil {
 		return nil, err
 	}
@@ -224,9 +232,9 @@ func (r *Redis) TakesWrites(ctx context.Context) error {
 	if err != nil || info["role"] != "slave" {
 		return err
 	}
-	return fmt.Errorf("connect to redis %s: %w", r, &wrongServer{
+	return fmt.Errorf("connect to redis %s: %w", r, answers{&wrongServer{
 		fmt.Sprintf("%s is a replica of %s and takes no writes", r.host, net.JoinHostPort(info["master_host"], info["master_port"])),
-		"name the master, or let sentinels find it: redis-sentinel://HOST:PORT/NAME; to make it the master: REPLICAOF NO ONE", true})
+		"name the master, or let sentinels find it: redis-sentinel://HOST:PORT/NAME; to make it the master: REPLICAOF NO ONE", true}})
 }
 
 // checkVersion returns why a server is too old.

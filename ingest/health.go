@@ -47,6 +47,13 @@ func (s *Stats) Lasts(follower string, began time.Time) {
 	})
 }
 
+// Forget removes a follower that has got another name, or ended.
+func (s *Stats) Forget(follower string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.failures, follower)
+}
+
 // Failed implements flow.Health. A failure with one partition stays until that
 // partition gets on: that others do says nothing about it.
 func (s *Stats) Failed(follower string, err error, at time.Time) {
