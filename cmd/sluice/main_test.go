@@ -156,6 +156,7 @@ func TestUsageErrors(t *testing.T) {
 		{"import events - --delimiter ab", "sluice: import: --delimiter: \"ab\" is no single character"},
 		{"backup", "sluice: backup: want one directory or new file"},
 		{"restore a b", "sluice: restore: want one backup file"},
+		{"sending stop --all", "sluice: sending stop: it stops all marketing mail, and takes no --all: say sending pause"},
 		{"restore --only sql f", "sluice: restore: --only: \"sql\" is none of database, redis"},
 		{"export", "sluice: export: want events, series or users, not \"\""},
 		{"export users --kind mail", "sluice: export users: it takes no --kind"},

@@ -133,8 +133,10 @@ func (c *call) selected(what string) (mail.Selector, error) {
 		return mail.NewSelector(mail.SelectClass, mail.ClassMarketing.String())
 	case len(by) == 0 && what == "show":
 		return mail.Selector{}, nil
-	case len(by) != 1 || !slices.Contains(words, by[0]) || what == "stop" || what == "show":
-		return mail.Selector{}, usagef("sending %s: want %s of --%s", what, map[bool]string{true: "none", false: "one"}[what == "stop" || what == "show"], strings.Join(words, ", --"))
+	case what == "stop":
+		return mail.Selector{}, usagef("sending stop: it stops all marketing mail, and takes no --%s: say sending pause", by[0])
+	case len(by) != 1 || !slices.Contains(words, by[0]) || what == "show":
+		return mail.Selector{}, usagef("sending %s: want %s of --%s", what, map[bool]string{true: "none", false: "one"}[what == "show"], strings.Join(words, ", --"))
 	}
 	value := c.given.text(by[0])
 	if by[0] == mail.SelectAll {

@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"sluice/config"
@@ -40,8 +44,17 @@ what is tried out does not reach the servers written there.
 func runDev(ctx context.Context, c *call) error {
 	return c.serveWith(ctx, func(src *config.Sources) {
 		src.SkipDefaultFile = true
+		c.warnOfFile(src)
 		src.Defaults = func(cfg *config.Config) { cfg.Log.Level = "debug" }
 	})
+}
+
+// warnOfFile says that the commands which are tried beside dev read a file that dev does not.
+func (c *call) warnOfFile(src *config.Sources) {
+	named := src.File != "" || slices.ContainsFunc(src.Environ, func(pair string) bool { return strings.HasPrefix(pair, config.FileEnv+"=") })
+	if _, err := os.Stat(filepath.Join(src.Dir, config.DefaultFile)); err == nil && !named {
+		fmt.Fprintf(c.main.Stderr, "sluice: dev does not read ./%s, but other commands in this directory do, and work with the servers that it names: try things out in a directory without one\n", config.DefaultFile)
+	}
 }
 
 func (c *call) serveWith(ctx context.Context, change func(*config.Sources)) error {

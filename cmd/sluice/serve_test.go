@@ -381,3 +381,17 @@ func TestEmbeddedRedisEnds(t *testing.T) {
 		t.Errorf("second stop: %v", err)
 	}
 }
+
+// Commands beside dev would work with the servers of a file that dev does not read.
+func TestDevBesideAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	configure(t, dir, "lists: {q: {}}\n")
+	s := devAt(t, dir)
+	if !strings.Contains(s.log.String(), "dev does not read ./sluice.yaml, but other commands in this directory do") {
+		t.Errorf("it says\n%s", s.log)
+	}
+	if _, text := s.get(t, "/metrics"); strings.Contains(text, `list="q"`) {
+		t.Error("it has read the file")
+	}
+}
