@@ -47,11 +47,28 @@ func (e *core) ready() error {
 	delete(followers, series.MirrorRole) // without it all is taken in and stored
 	for _, name := range slices.Sorted(maps.Keys(followers)) {
 		if err := followers[name]; err != nil {
-			// One line: several reasons of one follower are one of ours.
-			errs = append(errs, fmt.Errorf("follower %s: %s", name, strings.ReplaceAll(err.Error(), "\n", "; ")))
+			errs = append(errs, fmt.Errorf("follower %s: %s", name, oneLine(err)))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// oneLine makes one reason of several, each of which is said once: all partitions may have
+// the same.
+func oneLine(err error) string {
+	var reasons []string
+	times := make(map[string]int)
+	for reason := range strings.SplitSeq(err.Error(), "\n") {
+		if times[reason]++; times[reason] == 1 {
+			reasons = append(reasons, reason)
+		}
+	}
+	for i, reason := range reasons {
+		if n := times[reason]; n > 1 {
+			reasons[i] = fmt.Sprintf("%s (%d times)", reason, n)
+		}
+	}
+	return strings.Join(reasons, "; ")
 }
 
 // silent returns which servers do not answer.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -44,4 +45,12 @@ func TestALagThatIsNotToldStays(t *testing.T) {
 	applied = ingest.Lag{Position: sluice.Position{Major: 2}, Seconds: 3}
 	look(0, false, 3)
 	look(0, true, 3)
+}
+
+// What stands still for all partitions is one reason.
+func TestAReasonIsSaidOnce(t *testing.T) {
+	gap, lane := errors.New("compare the lanes"), errors.New("partition 7: no route")
+	if got, want := oneLine(errors.Join(gap, lane, gap, gap)), "compare the lanes (3 times); partition 7: no route"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }

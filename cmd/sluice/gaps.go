@@ -81,7 +81,11 @@ func (c *call) gapsList(found []flow.Gap) error {
 // gapText says where something is missing, and how much.
 func gapText(g *flow.Gap) string {
 	text := fmt.Sprintf("%s  from %s to %s", g.What, g.Cursor, g.Start)
-	if strings.HasPrefix(g.What, "log ") { // whose positions are times
+	switch {
+	case !strings.HasPrefix(g.What, "log "):
+	case g.Cursor.IsZero():
+		text += fmt.Sprintf("  nothing before is stored, %s", g.Lost)
+	default: // positions of a log are times
 		span := time.Duration(g.Start.Major-g.Cursor.Major) * time.Millisecond
 		text += fmt.Sprintf("  %s of time, %s", span.Round(time.Millisecond), g.Lost)
 	}
