@@ -24,12 +24,16 @@ func (l *List) HandOver(ctx context.Context, from []uint64, to uint64) error {
 	return l.redis.Do(ctx, "hand over "+l.String(), l.redis.B().Hset().Key(l.keys.stateKey()).FieldValue().FieldValue("deployment", strconv.FormatUint(to, 10)).Build())
 }
 
-// HeldFor reports whether a process of a deployment drains the list, or has died while it
-// did: it has not given its lease back.
-func (l *List) HeldFor(ctx context.Context, deployment uint64) (bool, error) {
+// HeldFor reports whether a process of one of these deployments drains the list, or has died
+// while it did: it has not given its lease back.
+func (l *List) HeldFor(ctx context.Context, deployments []uint64) (bool, error) {
 	state, err := l.state(ctx, "deployment")
-	if err != nil || state[0] != strconv.FormatUint(deployment, 10) {
+	if err != nil {
 		return false, err
+	}
+	owner, err := strconv.ParseUint(state[0], 10, 64)
+	if err != nil || !slices.Contains(deployments, owner) {
+		return false, nil // never drained, or another deployment's
 	}
 	lease, err := l.redis.fields(ctx, "look at "+l.String(), l.keys.leaseKey(), "token")
 	return err == nil && lease[0] != "", err

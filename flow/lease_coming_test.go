@@ -76,7 +76,7 @@ func TestListsAreSharedByWhoReachesThem(t *testing.T) {
 	leave()
 	eventually(t, "the other one holds all", func() bool { return drains(all) == 3 })
 
-	a, b, c = lists()
+	a, _, c = lists()
 	without, _ = joinLists(t, r, n, a, nil, c)
 	eventually(t, "each knows the other", func() bool { return without.Status().Live == 2 && all.Status().Live == 2 })
 	for range 3 { // and nothing is given to the one that could not take all of it

@@ -299,20 +299,19 @@ func (l *Leases) showLife(ctx context.Context) error {
 // beatText is what this process says now, and whether that is that it stops.
 func (l *Leases) beatText() (text string, stops bool) {
 	l.mu.Lock()
-	says, roles, stops := maps.Clone(l.says), slices.Clone(l.roles), l.stops
-	if l.left != nil || stops {
-		roles = nil // it shares nothing
+	says, stops := maps.Clone(l.says), l.stops
+	var groups []string
+	if l.left == nil && !stops { // else it shares nothing
+		for _, r := range l.roles {
+			if !l.reach.left(r) {
+				groups = append(groups, r.group) // which changes when a place opens
+			}
+		}
 	}
 	l.mu.Unlock()
 	words := make(map[string]string, len(says))
-	for name, value := range says {
+	for name, value := range says { // past the lock: they have locks of their own
 		words[name] = value()
-	}
-	var groups []string
-	for _, r := range roles {
-		if !l.reach.left(r) {
-			groups = append(groups, r.group)
-		}
 	}
 	return beatText(l.beat, groups, words), stops
 }

@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -119,10 +120,12 @@ func (l *Leases) judgeReach(yes bool, now time.Time) {
 
 // othersReach reports whether another living process of a role says that it
 // reaches the database. One that has not beaten since this one could not look says
-// nothing: it may be dead, and what it said is old. l.mu is held.
+// nothing: it may be dead, and what it said is old. One that has other places open counts:
+// it takes of ours what it can, and here nothing gets on. l.mu is held.
 func (l *Leases) othersReach(r *role, now time.Time) bool {
-	return l.members.sure(now) && slices.ContainsFunc(l.members.living(r.group, now), func(id string) bool {
+	return l.members.sure(now) && slices.ContainsFunc(l.members.living("", now), func(id string) bool {
 		other := l.members.all[id]
-		return id != l.id && other.fresh && other.words[reachWord] == reachYes
+		shares := slices.ContainsFunc(other.groups, func(group string) bool { return strings.HasPrefix(group, r.name+"/") })
+		return shares && id != l.id && other.fresh && other.words[reachWord] == reachYes
 	})
 }

@@ -324,7 +324,7 @@ func TestRestoreBesideARunningProgram(t *testing.T) {
 	s.awaitRows(t, 1, 0)
 	backup := filepath.Join(dir, "b.tar")
 	mustRun(t, dir, "backup", backup)
-	if r := sluiceRun(t, look, "restore", backup); r.code != exitFailed || !strings.Contains(r.stderr, "list q_events is drained by a process of the installation") || !strings.Contains(r.stderr, "--take-lists") {
+	if r := sluiceRun(t, look, "restore", backup); r.code != exitFailed || !strings.Contains(r.stderr, "list q_events is drained by a process of the installation that the backup") || !strings.Contains(r.stderr, "--take-lists") {
 		t.Errorf("restore beside it: %+v", r)
 	}
 	configure(t, look, "partitions: 2\n")

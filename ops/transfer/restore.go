@@ -204,7 +204,7 @@ func (r *Restore) owners(ctx context.Context) ([]uint64, error) {
 // join makes Redis and the lists those of a new deployment, if nobody has begun to
 // run, and counts what waits to be sent. The database is next, and last.
 func (r *Restore) join(ctx context.Context, owners []uint64, done *Restored) (to flow.Deployment, err error) {
-	if err := r.checkNobodyRuns(ctx, false); err != nil {
+	if err := errors.Join(r.checkNobodyRuns(ctx, false), r.checkLists(ctx, owners)); err != nil {
 		return to, err
 	}
 	to.Partitions = r.Archive.Partitions
