@@ -61,7 +61,7 @@ func whyNot(ctx context.Context, option rueidis.ClientOption, err error) error {
 		if wrong := otherWay(ctx, option, probed); wrong != nil {
 			return wrong
 		}
-		if refusesTLS(probed) {
+		if probed = lostAlert(ctx, option, probed); refusesTLS(probed) {
 			return fmt.Errorf("it cannot be used by TLS: %w; see its certificate, and what it asks of its clients (tls-auth-clients)", probed)
 		}
 		if len(option.InitAddress) > 1 {
@@ -156,6 +156,32 @@ func speaksTLS(ctx context.Context, address string) bool {
 	}
 	// One that nobody has signed, or that refuses the greeting, has spoken TLS as well.
 	return refusesTLS(err)
+}
+
+// lostAlert returns the alert by which a server has ended the connection of a probe; none: the
+// error of that. In TLS 1.3 the client has shaken hands before the server has seen its
+// certificate. Its first command meets a closed connection then, and the alert is lost. So
+// here nothing is written.
+func lostAlert(ctx context.Context, option rueidis.ClientOption, failed error) error {
+	network, is := errors.AsType[net.Error](failed)
+	if option.TLSConfig == nil || is && network.Timeout() {
+		return failed // a server that hangs
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	for _, address := range option.InitAddress {
+		conn, err := dialTCP(ctx, address, &option.Dialer, option.TLSConfig)
+		if err == nil {
+			end, _ := ctx.Deadline()
+			_ = conn.SetReadDeadline(end)
+			_, err = conn.Read(make([]byte, 1))
+			_ = conn.Close()
+		}
+		if isAlert(err) {
+			return err
+		}
+	}
+	return failed
 }
 
 // refusesTLS reports whether one side has refused the other by TLS: a certificate that does
