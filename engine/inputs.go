@@ -34,8 +34,12 @@ import (
 // depends on whether it is a cluster. The checks of a start would come behind the work.
 
 const (
-	// inputWithin bounds how long a server is asked, at the start and later.
-	inputWithin = 5 * time.Second
+	// inputWithin bounds how long a server is asked at the start. It is enough for the second
+	// of several sentinels when the first hangs, and to find what is wrong with a server.
+	inputWithin = 8 * time.Second
+
+	// absentWithin is that of a later attempt. Nobody waits for it.
+	absentWithin = 30 * time.Second
 
 	// An input that is not open is tried again after inputAgain, and its server is asked once
 	// for all that do so within askedAgain. What stays wrong is logged every inputTold.
@@ -177,7 +181,7 @@ func (e *core) openAbsent(fetch context.Context, in *input) bool {
 
 // tryAbsent is one attempt to open an input, by the steps of the start.
 func (e *core) tryAbsent(ctx context.Context, in *input) error {
-	ctx, cancel := context.WithTimeout(ctx, inputWithin)
+	ctx, cancel := context.WithTimeout(ctx, absentWithin)
 	defer cancel()
 	if err := in.connect(ctx); err != nil {
 		return err

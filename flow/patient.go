@@ -63,11 +63,12 @@ func IsAway(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// IsSilent is IsAway without the one server that is there: a replica, which answers and
-// takes no writes. A URL may name it by mistake.
+// IsSilent is IsAway without the servers that are there. A replica answers and takes no
+// writes: a URL may name it by mistake. An alert of TLS looks like an error of the network,
+// and is an answer.
 func IsSilent(err error) bool {
 	_, there := errors.AsType[answers](err)
-	return !there && IsAway(err)
+	return !there && !isAlert(err) && IsAway(err)
 }
 
 func firstWord(text string) string {

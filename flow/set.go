@@ -48,12 +48,17 @@ func OpenSet(ctx context.Context, rawURL, name string) (*Set, error) {
 		return nil, err
 	}
 	s := &Set{keys: keys, changed: make(chan struct{}, 1)}
+	plain := option // nobody else is to be told
 	// One connection for all: the one that is told is the one that Ping keeps alive.
 	option.DisableCache, option.PipelineMultiplex = false, -1
 	option.ClientTrackingOptions = []string{"PREFIX", name, "BCAST"}
 	option.OnInvalidations = s.told
 	client, err := newClient(ctx, option)
-	if err != nil {
+	switch {
+	case err == nil:
+	case IsAway(err):
+		return nil, fmt.Errorf("connect to redis %s, to be told of changes of set %s: %w", redactURL(rawURL), name, whyNot(ctx, plain, err))
+	default:
 		return nil, fmt.Errorf("connect to redis %s, to be told of changes of set %s: %w; is it running, and may this user CLIENT TRACKING?", redactURL(rawURL), name, err)
 	}
 	s.redis = &Redis{client: &patient{Client: client}, name: redactURL(rawURL), host: strings.Join(option.InitAddress, ",")}

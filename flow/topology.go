@@ -61,6 +61,9 @@ func whyNot(ctx context.Context, option rueidis.ClientOption, err error) error {
 		if wrong := otherWay(ctx, option, probed); wrong != nil {
 			return wrong
 		}
+		if probed = lostAlert(ctx, option, probed); refusesTLS(probed) {
+			return fmt.Errorf("it cannot be used by TLS: %w; see its certificate, and what it asks of its clients (tls-auth-clients)", probed)
+		}
 		if len(option.InitAddress) > 1 {
 			return fmt.Errorf("none of its %d addresses (%s) answers: %w; start them, and see that the URL, the port and the firewall are right",
 				len(option.InitAddress), strings.Join(option.InitAddress, ", "), err)
@@ -70,9 +73,15 @@ func whyNot(ctx context.Context, option rueidis.ClientOption, err error) error {
 	if wrong := judgeServer(option, where, info); wrong != nil {
 		return wrong
 	}
-	if option.Sentinel.MasterSet != "" {
-		return &wrongServer{fmt.Sprintf("the sentinel %s does not lead to a master of %s: %v", where, option.Sentinel.MasterSet, err),
-			"see that the master runs, and that its address in `SENTINEL MASTER " + option.Sentinel.MasterSet + "` can be reached from here", true}
+	if set := option.Sentinel.MasterSet; set != "" {
+		switch { // what waiting does not mend is no state that may pass
+		case isReply(err) && !refusedForNow(err):
+			return fmt.Errorf("the master of %s, by the sentinel %s, refuses: %w; %s", set, where, err, remedyOf(err))
+		case refusesTLS(err):
+			return fmt.Errorf("the master of %s, by the sentinel %s, cannot be used by TLS: %w; see its certificate, and what it asks of its clients", set, where, err)
+		}
+		return &wrongServer{fmt.Sprintf("the sentinel %s does not lead to a master of %s: %v", where, set, err),
+			"see that the master runs, and that its address in `SENTINEL MASTER " + set + "` can be reached from here", true}
 	}
 	return err
 }
@@ -146,14 +155,51 @@ func speaksTLS(ctx context.Context, address string) bool {
 		return true
 	}
 	// One that nobody has signed, or that refuses the greeting, has spoken TLS as well.
+	return refusesTLS(err)
+}
+
+// lostAlert returns the alert by which a server has ended the connection of a probe; none: the
+// error of that. In TLS 1.3 the client has shaken hands before the server has seen its
+// certificate. Its first command meets a closed connection then, and the alert is lost. So
+// here nothing is written.
+func lostAlert(ctx context.Context, option rueidis.ClientOption, failed error) error {
+	network, is := errors.AsType[net.Error](failed)
+	if option.TLSConfig == nil || is && network.Timeout() {
+		return failed // a server that hangs
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	for _, address := range option.InitAddress {
+		conn, err := dialTCP(ctx, address, &option.Dialer, option.TLSConfig)
+		if err == nil {
+			end, _ := ctx.Deadline()
+			_ = conn.SetReadDeadline(end)
+			_, err = conn.Read(make([]byte, 1))
+			_ = conn.Close()
+		}
+		if isAlert(err) {
+			return err
+		}
+	}
+	return failed
+}
+
+// refusesTLS reports whether one side has refused the other by TLS: a certificate that does
+// not verify, or an alert of the server.
+func refusesTLS(err error) bool {
 	_, unsigned := errors.AsType[*tls.CertificateVerificationError](err)
+	return unsigned || isAlert(err)
+}
+
+// isAlert reports whether a server has answered with an alert of TLS.
+func isAlert(err error) bool {
 	said, is := errors.AsType[*net.OpError](err)
-	return unsigned || is && said.Op == "remote error" // an alert of its own, as crypto/tls calls it
+	return is && said.Op == "remote error" // as crypto/tls calls it
 }
 
 func probeOne(ctx context.Context, option rueidis.ClientOption, address string) (map[string]string, error) {
 	if set := option.Sentinel; set.MasterSet != "" {
-		option.Username, option.Password, option.SelectDB = set.Username, set.Password, 0
+		option.Username, option.Password, option.SelectDB, option.TLSConfig = set.Username, set.Password, 0, set.TLSConfig
 	}
 	option.InitAddress, option.Sentinel, option.ForceSingleClient = []string{address}, rueidis.SentinelOption{}, true
 	option.Dialer.Timeout = probeTimeout
