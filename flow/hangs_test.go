@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"sluice/test/servers"
 )
 
@@ -53,32 +51,21 @@ func dialled(t *testing.T, rawURL string, within time.Duration) (list, set error
 	return list, set
 }
 
-// startSentinel starts a master, one sentinel of it, and what asks that sentinel to watch
-// the server of a port as well.
-func startSentinel(t *testing.T) (address string, watch func(name, port string)) {
+// startSentinel starts a master and one sentinel of it, and returns the sentinel's address.
+func startSentinel(t *testing.T) string {
 	t.Helper()
 	s, err := servers.StartSentinels(t.Context(), servers.SentinelOptions{Dir: t.TempDir(), Sentinels: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	address = s.Sentinels[0].Addr()
-	return address, func(name, port string) {
-		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, ForceSingleClient: true, DisableCache: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		if err := client.Do(t.Context(), client.B().Arbitrary("SENTINEL", "MONITOR", name, "127.0.0.1", port, "1").Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	return s.Sentinels[0].Addr()
 }
 
 // TestDialPastASentinelThatHangs: the first sentinel of a URL leaves time for the second.
 func TestDialPastASentinelThatHangs(t *testing.T) {
 	t.Parallel()
-	sentinel, _ := startSentinel(t)
+	sentinel := startSentinel(t)
 	list, set := dialled(t, "redis-sentinel://"+hung(t)+","+sentinel+"/"+servers.SentinelSet, attemptWithin)
 	if list != nil || set != nil {
 		t.Errorf("a list: %v; a set: %v", list, set)
@@ -99,37 +86,6 @@ func TestDialOfTheOtherWayWithADeadline(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), want) || IsSilent(err) {
 				t.Errorf("%s, a %s: %v; it is silent: %v", rawURL, what, err, IsSilent(err))
 			}
-		}
-	}
-}
-
-// TestAMasterThatRefuses: what sentinels lead to answers, and waiting does not mend it.
-func TestAMasterThatRefuses(t *testing.T) {
-	t.Parallel()
-	sentinel, watch := startSentinel(t)
-	plain, tlsPort := startSecured(t)
-	_, port, err := net.SplitHostPort(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	watch("locked", port)
-	watch("secured", tlsPort)
-	list, set := dialled(t, "redis-sentinel://:wrong@"+sentinel+"/locked", time.Minute)
-	if list == nil || !strings.Contains(list.Error(), "the master of locked") || !strings.Contains(list.Error(), "WRONGPASS") || IsSilent(list) || set == nil || IsSilent(set) {
-		t.Errorf("a wrong password: a list: %v; a set: %v", list, set)
-	}
-	option, err := clientOption("redis-sentinel://" + sentinel + "/secured")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for want, config := range map[string]*tls.Config{
-		"failed to verify certificate": {MinVersion: tls.VersionTLS12},
-		"remote error: tls":            noCertificate(),
-	} {
-		option.TLSConfig = config // the sentinel has none
-		_, err := newClient(t.Context(), option)
-		if err = whyNot(t.Context(), option, err); !strings.Contains(err.Error(), "the master of secured") || !strings.Contains(err.Error(), want) || IsSilent(err) {
-			t.Errorf("%v, want %q; it is silent: %v", err, want, IsSilent(err))
 		}
 	}
 }

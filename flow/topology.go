@@ -61,7 +61,8 @@ func whyNot(ctx context.Context, option rueidis.ClientOption, err error) error {
 		if wrong := otherWay(ctx, option, probed); wrong != nil {
 			return wrong
 		}
-		if probed = lostAlert(ctx, option, probed); refusesTLS(probed) {
+		probed = lostAlert(ctx, option, probed)
+		if one := len(option.InitAddress) == 1; isAlert(probed) || refusesTLS(probed) && (one || !IsSilent(err)) { // of several, others may be away
 			return fmt.Errorf("it cannot be used by TLS: %w; see its certificate, and what it asks of its clients (tls-auth-clients)", probed)
 		}
 		if len(option.InitAddress) > 1 {
@@ -74,12 +75,8 @@ func whyNot(ctx context.Context, option rueidis.ClientOption, err error) error {
 		return wrong
 	}
 	if set := option.Sentinel.MasterSet; set != "" {
-		switch { // what waiting does not mend is no state that may pass
-		case isReply(err) && !refusedForNow(err):
-			return fmt.Errorf("the master of %s, by the sentinel %s, refuses: %w; %s", set, where, err, remedyOf(err))
-		case refusesTLS(err):
-			return fmt.Errorf("the master of %s, by the sentinel %s, cannot be used by TLS: %w; see its certificate, and what it asks of its clients", set, where, err)
-		}
+		// The library's error is that of the server which it asked last: the master, or another
+		// sentinel. So it says nothing for good.
 		return &wrongServer{fmt.Sprintf("the sentinel %s does not lead to a master of %s: %v", where, set, err),
 			"see that the master runs, and that its address in `SENTINEL MASTER " + set + "` can be reached from here", true}
 	}

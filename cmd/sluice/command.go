@@ -106,6 +106,7 @@ type call struct {
 	closers []func() error  // run after it, the last one first
 	kill    context.Context // ends at the second signal
 	bar     *progress       // nil: none was asked for
+	unread  bool            // a file is here that this command does not read, and others do
 	setup   string          // the link that makes the first account; empty: there is one
 	unsaid  error           // why print could not write, the first time
 }

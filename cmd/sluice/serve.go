@@ -44,17 +44,20 @@ what is tried out does not reach the servers written there.
 func runDev(ctx context.Context, c *call) error {
 	return c.serveWith(ctx, func(src *config.Sources) {
 		src.SkipDefaultFile = true
-		c.warnOfFile(src)
+		c.unread = hasUnreadFile(src)
 		src.Defaults = func(cfg *config.Config) { cfg.Log.Level = "debug" }
 	})
 }
 
-// warnOfFile says that the commands which are tried beside dev read a file that dev does not.
-func (c *call) warnOfFile(src *config.Sources) {
-	named := src.File != "" || slices.ContainsFunc(src.Environ, func(pair string) bool { return strings.HasPrefix(pair, config.FileEnv+"=") })
-	if _, err := os.Stat(filepath.Join(src.Dir, config.DefaultFile)); err == nil && !named {
-		fmt.Fprintf(c.main.Stderr, "sluice: dev does not read ./%s, but other commands in this directory do, and work with the servers that it names: try things out in a directory without one\n", config.DefaultFile)
-	}
+// hasUnreadFile reports whether the commands that are tried beside dev read a file that dev
+// does not.
+func hasUnreadFile(src *config.Sources) bool {
+	named := src.File != "" || slices.ContainsFunc(src.Environ, func(pair string) bool {
+		name, value, _ := strings.Cut(pair, "=")
+		return name == config.FileEnv && value != ""
+	})
+	_, err := os.Stat(filepath.Join(src.Dir, config.DefaultFile))
+	return err == nil && !named
 }
 
 func (c *call) serveWith(ctx context.Context, change func(*config.Sources)) error {
@@ -88,6 +91,9 @@ func (c *call) serve(ctx context.Context, cfg *config.Config, log io.Writer, bes
 		return fmt.Errorf("start: %w", err)
 	}
 	c.firstAccount(ctx, e)
+	if c.unread {
+		fmt.Fprintf(c.main.Stderr, "sluice: dev does not read ./%s, but other commands in this directory do, and work with the servers that it names: try things out in a directory without one\n", config.DefaultFile)
+	}
 	besideCtx, stopBeside := context.WithCancel(ctx)
 	defer stopBeside()
 	besideDone := make(chan error, 1)

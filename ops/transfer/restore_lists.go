@@ -28,7 +28,7 @@ func (r *Restore) checkLists(ctx context.Context, owners []uint64) error {
 		}
 		if held {
 			return fmt.Errorf("%s is drained by a process of the installation that the backup, or the database, is of; or that process died, or a restore was broken off. A restore takes the list away from it. "+
-				"To look at a backup, restore with a configuration without lists and hashes; if that installation is gone for good, say --take-lists", l)
+				"To look at a backup, restore with a configuration without lists and hashes; if that process will not come back, as in a restore of your own installation, say --take-lists", l)
 		}
 	}
 	return nil
