@@ -35,7 +35,7 @@ type kept struct {
 }
 
 // newKeeper returns a keeper whose clocks agree.
-func newKeeper(store store.KeepStore, clock sluice.Clock) *retention.Keeper {
+func newKeeper(store store.RetentionStore, clock sluice.Clock) *retention.Keeper {
 	agrees := func(context.Context) (int64, error) { return clock.Now().UnixMilli(), nil }
 	log := slog.New(slog.DiscardHandler)
 	return &retention.Keeper{Store: store, Clock: clock, OtherClock: agrees, Log: log, Erasure: &erasure.Eraser{Store: store, Log: log}}

@@ -48,7 +48,7 @@ const dayMillis = int64(24 * time.Hour / time.Millisecond)
 // calls Pass and Forget; Sends and ForgetSends are called by one, which may be another: a
 // pass takes hours where there are many events.
 type Eraser struct {
-	Store store.KeepStore
+	Store store.RetentionStore
 	Log   *slog.Logger
 
 	// Cancel stops pending sends of erased users. nil: they stay.

@@ -25,9 +25,9 @@ const Role = "keep"
 
 // When the keeper works.
 const (
-	keepEvery     = time.Hour
-	keepAgain     = 5 * time.Minute // after something failed
-	keepDaysAhead = 7
+	lookEvery = time.Hour
+	lookAgain = 5 * time.Minute // after something failed
+	daysAhead = 7
 
 	// orphanAge is how long a message takes at most from its body to its log.
 	orphanAge = time.Hour
@@ -63,7 +63,7 @@ const dayMillis = int64(24 * time.Hour / time.Millisecond)
 // time is the earlier of this machine's and the main Redis's. So a machine that
 // comes up years ahead empties no table, and makes no days for those years.
 type Keeper struct {
-	Store     store.KeepStore
+	Store     store.RetentionStore
 	Leases    *flow.Leases
 	Clock     sluice.Clock
 	Log       *slog.Logger
@@ -101,9 +101,9 @@ func (k *Keeper) Run(fetch, _ context.Context) {
 			k.Leases.WaitForChange(fetch, Role, held)
 			continue
 		}
-		pause := keepEvery
+		pause := lookEvery
 		if err := k.Pass(fetch); err != nil && fetch.Err() == nil {
-			pause = keepAgain
+			pause = lookAgain
 			k.Log.Warn("days of events not made, or old rows not removed; it is tried again", "in", pause, "error", err)
 		}
 		resting, stop := context.WithTimeout(fetch, pause)
@@ -127,7 +127,7 @@ func (k *Keeper) stopMail(ctx context.Context) {
 		}
 		// Passes through all sends without a rest would leave time for nothing
 		// else.
-		_ = sluice.Pause(ctx, min(keepEvery, max(erasure.SendsEvery, erasure.SendsRest*k.Clock.Now().Sub(began))))
+		_ = sluice.Pause(ctx, min(lookEvery, max(erasure.SendsEvery, erasure.SendsRest*k.Clock.Now().Sub(began))))
 	}
 }
 
@@ -164,7 +164,7 @@ func (k *Keeper) MakeDays(ctx context.Context) error {
 }
 
 func (k *Keeper) makeDays(ctx context.Context, now time.Time) error {
-	made, err := k.Store.MakeEventDays(ctx, now.UnixMilli()+keepDaysAhead*dayMillis)
+	made, err := k.Store.MakeEventDays(ctx, now.UnixMilli()+daysAhead*dayMillis)
 	if made > 0 {
 		k.Log.Info("days of events were made", "days", made)
 	}

@@ -272,7 +272,7 @@ func (s *Store) Audit(ctx context.Context, before string, limit int) ([]store.Au
 	return all, s.failed(err, "list the audit log in")
 }
 
-// DropEnded implements store.KeepStore.
+// DropEnded implements store.RetentionStore.
 func (s *Store) DropEnded(ctx context.Context, nowMillis int64, auditBefore string) error {
 	err := s.writeSmall(ctx, func(tx *txn) error {
 		if err := tx.execEach(ctx, []string{"sessions_ended", "setups_ended"}, s.d.millis(nowMillis)); err != nil {

@@ -90,9 +90,9 @@ func (s *Store) Contexts(ctx context.Context, partition int, of int64, numbers [
 	return all, nil
 }
 
-// DeleteContexts implements store.KeepStore.
+// DeleteContexts implements store.RetentionStore.
 func (s *Store) DeleteContexts(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error) {
-	beforeMillis, more, err = s.upTo(ctx, beforeMillis, "contexts_nth", s.d.millis(beforeMillis), keepPieceRows-1)
+	beforeMillis, more, err = s.upTo(ctx, beforeMillis, "contexts_nth", s.d.millis(beforeMillis), retentionPieceRows-1)
 	if err == nil {
 		deleted, err = s.changed(ctx, "contexts_delete", s.d.millis(beforeMillis))
 	}

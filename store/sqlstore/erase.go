@@ -157,7 +157,7 @@ func (s *Store) Erased(ctx context.Context, names []store.Erasure, beforeMillis 
 // once. All of a message are looked at together.
 const sendsAhead = 20_000
 
-// SendsOf implements store.KeepStore.
+// SendsOf implements store.RetentionStore.
 func (s *Store) SendsOf(ctx context.Context, names []store.Erasure, afterMessage string) (sends []mail.SendRow, next string, err error) {
 	if len(names) == 0 || len(names) > store.MaxErasures {
 		return nil, "", fmt.Errorf("look for the sends of %d users at once: want 1 to %d", len(names), store.MaxErasures)
@@ -182,7 +182,7 @@ func (s *Store) SendsOf(ctx context.Context, names []store.Erasure, afterMessage
 	return sends, next, s.failed(err, "look for the sends of users in")
 }
 
-// EraseSends implements store.KeepStore. A row's life is read under its lock: it
+// EraseSends implements store.RetentionStore. A row's life is read under its lock: it
 // may have grown since the row was found.
 func (s *Store) EraseSends(ctx context.Context, sends []mail.SendRow) error {
 	keys := make([]mail.SendKey, len(sends))

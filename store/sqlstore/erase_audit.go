@@ -23,7 +23,7 @@ const (
 // erasedMark stands in the place of what named somebody.
 const erasedMark = "erased"
 
-// EraseAudit implements store.KeepStore.
+// EraseAudit implements store.RetentionStore.
 func (s *Store) EraseAudit(ctx context.Context, names []store.Erasure, afterID string) (erased int, next string, err error) {
 	if len(names) == 0 || len(names) > store.MaxErasures {
 		return 0, "", fmt.Errorf("erase %d users at once: want 1 to %d", len(names), store.MaxErasures)

@@ -160,13 +160,13 @@ func (s *Store) UndoImported(ctx context.Context, id, unit string, b store.Impor
 	return done(removed, err), s.failed(err, "undo import %.64q in", id)
 }
 
-// OldImports implements store.KeepStore.
+// OldImports implements store.RetentionStore.
 func (s *Store) OldImports(ctx context.Context, beforeMillis int64, limit int) ([]string, error) {
 	all, err := list(ctx, s.d, s.reads, cell[string], rawQuery(s.d, "imports_old"), s.d.millis(beforeMillis), limit)
 	return all, s.failed(err, "list old imports in")
 }
 
-// DropImport implements store.KeepStore.
+// DropImport implements store.RetentionStore.
 func (s *Store) DropImport(ctx context.Context, id string) error {
 	err := s.writeSmall(ctx, func(tx *txn) error {
 		return tx.execEach(ctx, []string{"import_units_drop", "import_refused_drop", "import_drop"}, id)

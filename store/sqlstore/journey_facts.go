@@ -216,7 +216,7 @@ func passed(facts []journey.Fact, place sluice.Place) int {
 	return n
 }
 
-// EraseFacts implements store.KeepStore. No index has them by users: they are looked for
+// EraseFacts implements store.RetentionStore. No index has them by users: they are looked for
 // in the partitions of those who are named, by a read without locks.
 func (s *Store) EraseFacts(ctx context.Context, names []store.Erasure) (erased int, err error) {
 	if len(names) > store.MaxErasures {

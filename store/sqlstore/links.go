@@ -42,7 +42,7 @@ func (s *Store) Link(ctx context.Context, hash string) (string, error) {
 // keepLinks is how many links are looked through in one transaction.
 const keepLinks = 1000
 
-// DeleteLinks implements store.KeepStore. It goes through the table once a day.
+// DeleteLinks implements store.RetentionStore. It goes through the table once a day.
 func (s *Store) DeleteLinks(ctx context.Context, afterHash string, beforeMillis int64) (deleted int, next string, err error) {
 	return s.deletePiece(ctx, "links", afterHash, beforeMillis, keepLinks)
 }

@@ -32,7 +32,7 @@ const (
 	emptyLogAgain  = 200 * time.Millisecond
 )
 
-// Overwrite implements store.KeepStore.
+// Overwrite implements store.RetentionStore.
 func (s *Store) Overwrite(ctx context.Context) error {
 	if _, ok := s.d.(*sqliteDialect); !ok {
 		return nil

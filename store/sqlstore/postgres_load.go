@@ -256,7 +256,7 @@ func (in *postgresInserter) insert(ctx context.Context, i int) (o outcome, err e
 }
 
 // isDividing says whether a row of events waited for the partition without an
-// end while its own day was made out of that (keep.go). It is too late for the
+// end while its own day was made out of that (retention.go). It is too late for the
 // one and was too early for the other. The next transaction knows the day.
 func isDividing(err error) bool {
 	var e *pgconn.PgError

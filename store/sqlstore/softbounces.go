@@ -163,7 +163,7 @@ func (t *txn) softOf(ctx context.Context, name string, entries []string, row fun
 // keepBounces is how many rows a piece of the old ones' removal reads at most.
 const keepBounces = 5000
 
-// DeleteSoftBounces implements store.KeepStore. It goes through the table once
+// DeleteSoftBounces implements store.RetentionStore. It goes through the table once
 // a day. An index by day would be written at a place of its own by each new
 // row. That cost a store with 4 % soft bounces among its events 4 % of its
 // speed (MariaDB).
@@ -171,7 +171,7 @@ func (s *Store) DeleteSoftBounces(ctx context.Context, afterEntry string, before
 	return s.deletePiece(ctx, "soft_bounces", afterEntry, beforeMillis, keepBounces)
 }
 
-// EraseSoftBounces implements store.KeepStore. That of today goes too: it may
+// EraseSoftBounces implements store.RetentionStore. That of today goes too: it may
 // be of the erased user, and the next user of the address loses one day of
 // five.
 func (s *Store) EraseSoftBounces(ctx context.Context, names []store.Erasure) (erased int, err error) {

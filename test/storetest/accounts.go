@@ -66,7 +66,7 @@ func testAccounts(t *testing.T, f *fixture) {
 	if got, err := s.Session(f.ctx, "h1"); err != nil || got.Account.Role != "admin" {
 		t.Errorf("a session has the role %q %v, want the account's new one", got.Account.Role, err)
 	}
-	must(t, f.store.(store.KeepStore).DropEnded(f.ctx, 1_700_000_000_500, "")) // h0 ended before
+	must(t, f.store.(store.RetentionStore).DropEnded(f.ctx, 1_700_000_000_500, "")) // h0 ended before
 	live("h1", "h2")
 	must(t, s.DropSession(f.ctx, "h1"))
 	live("h2")
@@ -228,7 +228,7 @@ func testAudit(t *testing.T, f *fixture) {
 			t.Errorf("before %q: %+v %v, want %+v", tt.before, got, err, tt.want)
 		}
 	}
-	must(t, f.store.(store.KeepStore).DropEnded(f.ctx, 0, want[2].ID))
+	must(t, f.store.(store.RetentionStore).DropEnded(f.ctx, 0, want[2].ID))
 	if got, err := s.Audit(f.ctx, "", 10); err != nil || !slices.Equal(got, want[:3]) {
 		t.Errorf("after a drop: %+v %v", got, err)
 	}

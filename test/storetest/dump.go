@@ -171,7 +171,7 @@ func testDump(t *testing.T, f *fixture) {
 	}
 	broken, err := db.BeginRestore(f.ctx, true)
 	must(t, err)
-	made, err := f.store.(store.KeepStore).MakeEventDays(f.ctx, midnight(0).UnixMilli())
+	made, err := f.store.(store.RetentionStore).MakeEventDays(f.ctx, midnight(0).UnixMilli())
 	must(t, err)
 	want(t, "days that the restore has left to make", made, 0)
 	PutBack(t, broken, map[string][]store.Cell{"events": dump["events"]})

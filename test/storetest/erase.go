@@ -24,7 +24,7 @@ func (f *fixture) one(t *testing.T, query string) int {
 // testErasures: names come in pieces, and go unless they were written again.
 func testErasures(t *testing.T, f *fixture) {
 	f.start(t)
-	keep := f.store.(store.KeepStore)
+	keep := f.store.(store.RetentionStore)
 	f.change(t, &user.Changes{Erase: []string{"b", "a", "ä'\\"}})
 	now := time.Now().Add(time.Hour).UnixMilli()
 	names := func(after string, from, to int64, limit int) (all []string) {
@@ -53,7 +53,7 @@ func testErasures(t *testing.T, f *fixture) {
 // Events accepted long after are not theirs. Pieces are bounded.
 func testEraseEvents(t *testing.T, f *fixture) {
 	f.start(t)
-	keep := f.store.(store.KeepStore)
+	keep := f.store.(store.RetentionStore)
 	const many = 4500
 	of := func(n int, user string, when time.Time) store.StoredEvent {
 		e := at(n, sluice.KindCustom, when)
@@ -94,7 +94,7 @@ func testEraseEvents(t *testing.T, f *fixture) {
 
 // eraseBeyondASCII: of addresses the case is all the same beyond ASCII, too, and nothing of
 // others is erased that look alike.
-func eraseBeyondASCII(t *testing.T, f *fixture, keep store.KeepStore) {
+func eraseBeyondASCII(t *testing.T, f *fixture, keep store.RetentionStore) {
 	t.Helper()
 	var e store.Effect
 	for n, address := range []string{"Ärger@bücher.example", "ärger@bücher.example", "ÄRGER@bücher.example", "Örger@bücher.example", "ärgern@bücher.example"} {
@@ -132,7 +132,7 @@ func testEraseLastDay(t *testing.T, f *fixture) {
 		e.Events = append(e.Events, event)
 	}
 	f.apply(t, e, len(e.Events), 0)
-	keep, names := f.store.(store.KeepStore), []store.Erasure{{Name: "gone", CreatedMillis: time.Now().UnixMilli()}}
+	keep, names := f.store.(store.RetentionStore), []store.Erasure{{Name: "gone", CreatedMillis: time.Now().UnixMilli()}}
 	days := 0
 	for from := int64(0); days < 3; days++ {
 		next, ok, err := keep.NextEvent(f.ctx, from)
@@ -155,7 +155,7 @@ func testEraseLastDay(t *testing.T, f *fixture) {
 // others, the rows stay in their states and tell nothing.
 func testEraseSends(t *testing.T, f *fixture) {
 	f.start(t)
-	keep := f.store.(store.KeepStore)
+	keep := f.store.(store.RetentionStore)
 	const at = 1_760_000_000_000
 	var e store.Effect
 	add := func(n, number int, to, user string, accepted int64, sent bool) {

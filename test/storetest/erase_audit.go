@@ -14,7 +14,7 @@ import (
 // who is called as something else is takes nothing else out. What was noted long after the
 // deletion is about another user.
 func testEraseAudit(t *testing.T, f *fixture) {
-	accounts, keep := f.store.(store.AccountStore), f.store.(store.KeepStore)
+	accounts, keep := f.store.(store.AccountStore), f.store.(store.RetentionStore)
 	now := time.UnixMilli(1_800_000_000_000)
 	later := now.Add(2 * store.ErasureMarginMillis * time.Millisecond)
 	const gone = "erased"
@@ -75,7 +75,7 @@ func testEraseAudit(t *testing.T, f *fixture) {
 // testEraseAuditPieces: what is in memory at once is bounded by bytes, whatever the entries
 // have.
 func testEraseAuditPieces(t *testing.T, f *fixture) {
-	accounts, keep := f.store.(store.AccountStore), f.store.(store.KeepStore)
+	accounts, keep := f.store.(store.AccountStore), f.store.(store.RetentionStore)
 	const entries, mostBytes = 400, 4 << 20
 	now := time.UnixMilli(1_800_000_000_000)
 	text, view := strings.Repeat("x", store.MaxAuditText-20), `{"a":"`+strings.Repeat("x", store.MaxAuditView-10)+`"}`

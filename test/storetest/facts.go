@@ -156,7 +156,7 @@ func testFactsAtRandom(t *testing.T, f *fixture) {
 		}
 	}
 	erased := int64(1 + r.IntN(3))
-	n, err := f.store.(store.KeepStore).EraseFacts(f.ctx, []store.Erasure{{Name: user.ID{Partition: 2, Number: erased}.String()}})
+	n, err := f.store.(store.RetentionStore).EraseFacts(f.ctx, []store.Erasure{{Name: user.ID{Partition: 2, Number: erased}.String()}})
 	must(t, err)
 	before := len(model)
 	model = slices.DeleteFunc(model, func(x journey.Fact) bool {
@@ -204,7 +204,7 @@ func testEraseFacts(t *testing.T, f *fixture) {
 	few := []journey.Fact{aFact(3, many+1, 0, 1, journey.FactGroups), aFact(3, many+1, 0, 1, journey.FactMerged), aFact(3, many+1, 0, 1, journey.FactTookIn), aFact(3, many+1, 0, 1, journey.FactDeleted)}
 	f.apply(t, store.Effect{JourneyFacts: append(facts, of3...)}, 0, 0)
 	f.apply(t, store.Effect{JourneyFacts: few}, 0, 0)
-	keep := f.store.(store.KeepStore)
+	keep := f.store.(store.RetentionStore)
 	for _, erased := range []int{many + 1, 0} {
 		n, err := keep.EraseFacts(f.ctx, []store.Erasure{{Name: "u-1"}, {Name: user.ID{Partition: 3, Number: 1}.String()}, {Name: user.ID{Partition: 3, Number: 3}.String()}})
 		must(t, err)
@@ -233,7 +233,7 @@ func testErasedPackGoes(t *testing.T, f *fixture) {
 		facts = append(facts, aFact(3, uint64(i+1), 0, int64(1+i/left), journey.FactEvent))
 	}
 	f.apply(t, store.Effect{JourneyFacts: facts}, 0, 0)
-	n, err := f.store.(store.KeepStore).EraseFacts(f.ctx, []store.Erasure{{Name: user.ID{Partition: 3, Number: 2}.String()}})
+	n, err := f.store.(store.RetentionStore).EraseFacts(f.ctx, []store.Erasure{{Name: user.ID{Partition: 3, Number: 2}.String()}})
 	must(t, err)
 	want(t, "erased", n, many-left)
 	got, _ := f.factsBehind(t, sluice.Place{Partition: 3}, 1000)

@@ -108,7 +108,7 @@ func (f *fixture) checkUnits(t *testing.T, s store.FileImportStore) {
 
 func (f *fixture) checkOldImports(t *testing.T, s store.FileImportStore) {
 	t.Helper()
-	keep := f.store.(store.KeepStore)
+	keep := f.store.(store.RetentionStore)
 	old, err := keep.OldImports(f.ctx, 1_760_000_000_005, 10)
 	must(t, err)
 	if !reflect.DeepEqual(old, []string{"a2"}) {

@@ -251,7 +251,7 @@ func testContexts(t *testing.T, f *fixture) {
 	first, third := all[0], all[6]
 	first.EndedMillis, third.EndedMillis = 3000, 2000
 	want(t, "contexts", fmt.Sprint(read()), fmt.Sprint(map[int64]journey.Kept{1: first, 2: all[5], 3: third}))
-	keep := f.store.(store.KeepStore)
+	keep := f.store.(store.RetentionStore)
 	n, more, err := keep.DeleteContexts(f.ctx, 2001)
 	must(t, err)
 	want(t, "deleted", fmt.Sprint(n, more), "1 false")

@@ -40,7 +40,7 @@ func testLinks(t *testing.T, f *fixture) {
 	}
 	must(t, s.PutLinks(f.ctx, many))
 	testLinkTurns(t, f)
-	keep := f.store.(store.KeepStore)
+	keep := f.store.(store.RetentionStore)
 	for _, x := range []struct {
 		before int64
 		want   int

@@ -234,7 +234,7 @@ func testReactionsBounded(t *testing.T, f *fixture) {
 	f.wantRows(t, "SELECT COUNT(*), SUM(count) FROM reactions", []string{strconv.Itoa(store.MaxReactionMails + 2), strconv.Itoa(store.MaxReactionMails + 7)})
 	f.wantRows(t, "SELECT campaign, count FROM reactions WHERE campaign IN ('(other)', 'c10000', 'new') ORDER BY campaign", []string{"(other)", "4"}, []string{"c10000", "3"}, []string{"new", "1"})
 
-	keep := f.store.(store.KeepStore)
+	keep := f.store.(store.RetentionStore)
 	hour := (sendTime/time.Hour.Milliseconds() + 1) * time.Hour.Milliseconds()
 	for i, want := range []int{store.MaxReactionMails + 1, 0} {
 		deleted, more, err := keep.DeleteReactions(f.ctx, hour)

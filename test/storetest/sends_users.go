@@ -83,7 +83,7 @@ func testSendsOfUsers(t *testing.T, f *fixture) {
 	for _, id := range []user.ID{a, b} {
 		rows, err := f.sends(t).UserSends(f.ctx, id, mail.SendKey{}, 10)
 		must(t, err)
-		must(t, f.store.(store.KeepStore).EraseSends(f.ctx, rows))
+		must(t, f.store.(store.RetentionStore).EraseSends(f.ctx, rows))
 	}
 	want(t, "of erased users", f.one(t, "SELECT COUNT(*) FROM sends WHERE user_part IS NOT NULL OR user_number IS NOT NULL"), 0)
 }

@@ -61,7 +61,7 @@ func testSoftBounces(t *testing.T, f *fixture) {
 	note(bounce("once@example.com", 20, 0))
 	held("back@example.com", "days@example.com", "once@example.com")
 
-	keep := f.store.(store.KeepStore)
+	keep := f.store.(store.RetentionStore)
 	before := bounce("", 4, 0).TimeMillis
 	before -= before % (dayHours * hour)
 	deleted, next, err := keep.DeleteSoftBounces(f.ctx, "days@example.com", before)
@@ -74,7 +74,7 @@ func testSoftBounces(t *testing.T, f *fixture) {
 }
 
 // testManySoftBounces: of more addresses than a piece has, all old days go, in pieces.
-func testManySoftBounces(t *testing.T, f *fixture, keep store.KeepStore) {
+func testManySoftBounces(t *testing.T, f *fixture, keep store.RetentionStore) {
 	const many, day = 6000, 24 * 3_600_000
 	first := int64(sendTime - sendTime%day)
 	var e store.Effect
@@ -106,7 +106,7 @@ func testEraseSoftBounces(t *testing.T, f *fixture) {
 	}
 	f.apply(t, e, 0, 0)
 	named := today + day + day/2
-	erased, err := f.store.(store.KeepStore).EraseSoftBounces(f.ctx, []store.Erasure{
+	erased, err := f.store.(store.RetentionStore).EraseSoftBounces(f.ctx, []store.Erasure{
 		{Name: store.AddressErasure("gone@example.com"), CreatedMillis: named}, {Name: "user@example.com", CreatedMillis: named},
 		{Name: store.AddressErasure("nobody@example.com"), CreatedMillis: named},
 	})

@@ -23,7 +23,7 @@ var urlMembers = []string{"url", "click_url"}
 // one event that they cannot read, and others may write such, would stop them for good.
 func (s *Store) ForgetAddresses(ctx context.Context, fromMillis, toMillis int64) (changed int, reachedMillis int64, err error) {
 	from, word := s.d.millis(fromMillis), sluice.KindMail.String()
-	reachedMillis, _, err = s.upTo(ctx, toMillis, "event_nth", from, s.d.millis(toMillis), word, keepPieceRows-1)
+	reachedMillis, _, err = s.upTo(ctx, toMillis, "event_nth", from, s.d.millis(toMillis), word, retentionPieceRows-1)
 	type event struct {
 		millis         int64
 		id, properties string

@@ -46,10 +46,10 @@ const (
 	// firstDaysBack is how many days before today a new table has.
 	firstDaysBack = 31
 
-	keepWaitSeconds = 1
-	keepPieceRows   = 5000
-	keepNames       = 10_000
-	keepLetters     = 500
+	retentionWaitSeconds = 1
+	retentionPieceRows   = 5000
+	retentionNames       = 10_000
+	retentionLetters     = 500
 )
 
 const (
@@ -57,7 +57,7 @@ const (
 	dateLayout = "2006-01-02"
 )
 
-var _ store.KeepStore = (*Store)(nil)
+var _ store.RetentionStore = (*Store)(nil)
 
 // eventSpan is a partition of events that has an end.
 type eventSpan struct {
@@ -242,7 +242,7 @@ func (s *Store) upTo(ctx context.Context, toMillis int64, name string, args ...a
 // that are deleted and not cleared away yet.
 func (s *Store) DeleteEvents(ctx context.Context, kind sluice.EventKind, fromMillis, toMillis int64) (deleted int, reachedMillis int64, err error) {
 	from, word := s.d.millis(fromMillis), kind.String()
-	reachedMillis, _, err = s.upTo(ctx, toMillis, "event_nth", from, s.d.millis(toMillis), word, keepPieceRows-1)
+	reachedMillis, _, err = s.upTo(ctx, toMillis, "event_nth", from, s.d.millis(toMillis), word, retentionPieceRows-1)
 	if err == nil {
 		deleted, err = s.changed(ctx, "events_delete", from, s.d.millis(reachedMillis), word)
 	}
@@ -260,7 +260,7 @@ func (s *Store) DeleteSeries(ctx context.Context, days bool, beforeMillis int64,
 	for len(names) > 0 && err == nil {
 		rest, rows := names, 0
 		err = s.write(ctx, func(tx *txn) error {
-			for len(rest) > 0 && rows < keepPieceRows {
+			for len(rest) > 0 && rows < retentionPieceRows {
 				n, more, err := tx.deleteSeries(ctx, table, rest[0], beforeMillis)
 				if err != nil {
 					return err
@@ -281,11 +281,11 @@ func (s *Store) DeleteSeries(ctx context.Context, days bool, beforeMillis int64,
 	return deleted, s.failed(err, "delete old rows of %s in", table)
 }
 
-// oldSeries returns names that have rows before a moment, at most keepNames,
+// oldSeries returns names that have rows before a moment, at most retentionNames,
 // without those that stay.
 func (s *Store) oldSeries(ctx context.Context, table string, beforeMillis int64, staying []string) (names []seriesKey, err error) {
 	statement := strings.ReplaceAll(rawQuery(s.d, "series_old"), "$TABLE", table)
-	names, err = list(ctx, s.d, s.reads, func(scan scanner, k *seriesKey) error { return scan(&k.app, &k.name, &k.kind) }, statement, s.d.millis(beforeMillis), keepNames)
+	names, err = list(ctx, s.d, s.reads, func(scan scanner, k *seriesKey) error { return scan(&k.app, &k.name, &k.kind) }, statement, s.d.millis(beforeMillis), retentionNames)
 	return slices.DeleteFunc(names, func(k seriesKey) bool {
 		return k.kind == sluice.KindSystem.String() && slices.Contains(staying, k.name)
 	}), err
@@ -296,7 +296,7 @@ func (t *txn) deleteSeries(ctx context.Context, table string, k seriesKey, befor
 	d := t.store.d
 	before := d.millis(beforeMillis)
 	nth := strings.ReplaceAll(query(d, "series_nth"), "$TABLE", table)
-	last, more, err := t.store.scanTime(t.conn.QueryRowContext(ctx, nth, k.app, k.name, k.kind, before, keepPieceRows-1))
+	last, more, err := t.store.scanTime(t.conn.QueryRowContext(ctx, nth, k.app, k.name, k.kind, before, retentionPieceRows-1))
 	if err != nil {
 		return 0, false, err
 	}
@@ -309,7 +309,7 @@ func (t *txn) deleteSeries(ctx context.Context, table string, k seriesKey, befor
 
 // DeleteDeadLetters deletes a piece of the old dead letters.
 func (s *Store) DeleteDeadLetters(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error) {
-	ids, err := list(ctx, s.d, s.reads, cell[int64], rawQuery(s.d, "dead_old"), s.d.millis(beforeMillis), keepLetters)
+	ids, err := list(ctx, s.d, s.reads, cell[int64], rawQuery(s.d, "dead_old"), s.d.millis(beforeMillis), retentionLetters)
 	if err == nil && len(ids) > 0 {
 		err = s.write(ctx, func(tx *txn) error {
 			for _, id := range ids {
@@ -323,5 +323,5 @@ func (s *Store) DeleteDeadLetters(ctx context.Context, beforeMillis int64) (dele
 	if err != nil {
 		return 0, false, s.failed(err, "delete old dead letters of")
 	}
-	return len(ids), len(ids) == keepLetters, nil
+	return len(ids), len(ids) == retentionLetters, nil
 }

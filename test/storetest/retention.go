@@ -29,7 +29,7 @@ func at(n int, kind sluice.EventKind, when time.Time) store.StoredEvent {
 
 // makeDays makes the days of a week to come, and days for all that the store
 // has; on a table that is not divided nothing.
-func (f *fixture) makeDays(t *testing.T, store store.KeepStore) {
+func (f *fixture) makeDays(t *testing.T, store store.RetentionStore) {
 	t.Helper()
 	made, err := store.MakeEventDays(f.ctx, midnight(7).UnixMilli())
 	must(t, err)
@@ -38,7 +38,7 @@ func (f *fixture) makeDays(t *testing.T, store store.KeepStore) {
 	}
 }
 
-func (f *fixture) drop(t *testing.T, store store.KeepStore, ended time.Time) []string {
+func (f *fixture) drop(t *testing.T, store store.RetentionStore, ended time.Time) []string {
 	t.Helper()
 	dropped, err := store.DropEventDays(f.ctx, ended.UnixMilli())
 	must(t, err)
@@ -47,7 +47,7 @@ func (f *fixture) drop(t *testing.T, store store.KeepStore, ended time.Time) []s
 
 // dropSome is drop of days of which some have ended. The call before may still have the
 // lock of the days: a server lets go of it when it has seen that the connection is closed.
-func (f *fixture) dropSome(t *testing.T, store store.KeepStore, ended time.Time) (dropped []string) {
+func (f *fixture) dropSome(t *testing.T, store store.RetentionStore, ended time.Time) (dropped []string) {
 	t.Helper()
 	f.until(t, "days are dropped", func() bool {
 		must(t, patient(func() (err error) {
@@ -74,7 +74,7 @@ func patient(call func() error) (err error) {
 func (f *fixture) deleteEvents(t *testing.T, kind sluice.EventKind, from, to time.Time) (pieces []int) {
 	t.Helper()
 	for at := from.UnixMilli(); at < to.UnixMilli(); {
-		n, reached, err := f.store.(store.KeepStore).DeleteEvents(f.ctx, kind, at, to.UnixMilli())
+		n, reached, err := f.store.(store.RetentionStore).DeleteEvents(f.ctx, kind, at, to.UnixMilli())
 		must(t, err)
 		pieces, at = append(pieces, n), reached
 	}
@@ -85,7 +85,7 @@ func (f *fixture) deleteEvents(t *testing.T, kind sluice.EventKind, from, to tim
 // comes late for a day that has gone is stored all the same. Without partitions
 // nothing goes this way.
 func testEventDays(t *testing.T, f *fixture) {
-	keep := f.store.(store.KeepStore)
+	keep := f.store.(store.RetentionStore)
 	f.start(t)
 	// Before its day is made, an event lies where those without a day do.
 	f.apply(t, store.Effect{Events: []store.StoredEvent{at(1, sluice.KindMail, midnight(2))}}, 1, 0)
@@ -135,7 +135,7 @@ func testDeleteEvents(t *testing.T, f *fixture) {
 		t.Fatalf("pieces: %v", pieces)
 	}
 	f.wantRows(t, "SELECT event_id FROM events ORDER BY event_id", []string{"e20000"}, []string{"e20001"}, []string{"e20002"})
-	_, ok, err := f.store.(store.KeepStore).NextEvent(f.ctx, midnight(0).UnixMilli())
+	_, ok, err := f.store.(store.RetentionStore).NextEvent(f.ctx, midnight(0).UnixMilli())
 	must(t, err)
 	want(t, "an event of today", ok, false)
 }
@@ -164,7 +164,7 @@ func testForgetAddresses(t *testing.T, f *fixture) {
 	f.apply(t, e, len(e.Events), 0)
 	changed, calls := 0, 0
 	for from, to := int64(0), midnight(-1).UnixMilli(); from < to; calls++ {
-		n, reached, err := f.store.(store.KeepStore).ForgetAddresses(f.ctx, from, to)
+		n, reached, err := f.store.(store.RetentionStore).ForgetAddresses(f.ctx, from, to)
 		must(t, err)
 		changed, from = changed+n, reached
 	}
@@ -175,14 +175,14 @@ func testForgetAddresses(t *testing.T, f *fixture) {
 	want(t, "pieces", calls, 2)
 	const bare = `{"send":"m.1","url":"https://a.example/?ip=1","n":1e400,"z":"\u0000"}`
 	f.wantRows(t, "SELECT event_id, properties FROM events WHERE event_id IN ('e1', 'e2', 'e3', 'e4') ORDER BY event_id", []string{"e1", bare}, []string{"e2", visit}, []string{"e3", `{"send":"m.2"}`}, []string{"e4", visit})
-	n, _, err := f.store.(store.KeepStore).ForgetAddresses(f.ctx, 0, midnight(-1).UnixMilli())
+	n, _, err := f.store.(store.RetentionStore).ForgetAddresses(f.ctx, 0, midnight(-1).UnixMilli())
 	must(t, err)
 	want(t, "changed again", n, 0)
 }
 
 // testDeleteSeries: old hours go, days stay, and the other way round.
 func testDeleteSeries(t *testing.T, f *fixture) {
-	keep := f.store.(store.KeepStore)
+	keep := f.store.(store.RetentionStore)
 	f.start(t)
 	var e store.Effect
 	for i := range 700 { // hours: more than a piece of all, many of one name
@@ -215,7 +215,7 @@ func testDeleteSeries(t *testing.T, f *fixture) {
 
 // testDeleteDeadLetters: they go with their payloads.
 func testDeleteDeadLetters(t *testing.T, f *fixture) {
-	keep := f.store.(store.KeepStore)
+	keep := f.store.(store.RetentionStore)
 	f.start(t)
 	old, young := midnight(-10).UnixMilli(), midnight(-9).UnixMilli()
 	e := store.Effect{Dead: []sluice.DeadLetter{{Reason: "young", TimeMillis: young}, {Reason: "large", TimeMillis: old, Payload: make([]byte, 2<<20)}}}
@@ -240,7 +240,7 @@ func testDeleteDeadLetters(t *testing.T, f *fixture) {
 // testDeleteSends: sends go that have ended and are old by their id and by
 // their last change. Their totals stay, and say how many are gone.
 func testDeleteSends(t *testing.T, f *fixture) {
-	keep := f.store.(store.KeepStore)
+	keep := f.store.(store.RetentionStore)
 	f.start(t)
 	var e store.Effect
 	end := func(s mail.StoredSend, state mail.SendState, due int64) {
@@ -288,9 +288,9 @@ func testDeleteSends(t *testing.T, f *fixture) {
 // writes. None fails but by losing patience, and no event of a day that stays
 // is lost or doubled.
 func testKeepersTogether(t *testing.T, f *fixture) {
-	f.makeDays(t, f.store.(store.KeepStore))
+	f.makeDays(t, f.store.(store.RetentionStore))
 	f.start(t)
-	others := []store.KeepStore{f.Open(t).(store.KeepStore), f.Open(t).(store.KeepStore)}
+	others := []store.RetentionStore{f.Open(t).(store.RetentionStore), f.Open(t).(store.RetentionStore)}
 	done := make(chan struct{})
 	var all sync.WaitGroup
 	errs := make([]error, len(others))
@@ -346,7 +346,7 @@ func (f *fixture) timeText(when time.Time) string {
 // testDaysWait: a keeper that meets a long reader, such as a backup, gives up
 // soon, and the store goes on. When the reader has ended, the work is done.
 func testDaysWait(t *testing.T, f *fixture) {
-	keep := f.store.(store.KeepStore)
+	keep := f.store.(store.RetentionStore)
 	f.makeDays(t, keep)
 	f.start(t)
 	f.apply(t, store.Effect{Events: []store.StoredEvent{at(1, sluice.KindMail, midnight(-5)), at(2, sluice.KindMail, midnight(0))}}, 2, 0)

@@ -24,7 +24,7 @@ func (d *postgresDialect) spanQuery() string                            { return
 func (d *postgresDialect) spanPrefix() string                           { return "events_" }
 
 func (d *mysqlDialect) lockSpans(ctx context.Context, s *Store, conn *sql.Conn) (func(), error) {
-	n := strconv.Itoa(keepWaitSeconds)
+	n := strconv.Itoa(retentionWaitSeconds)
 	if _, err := conn.ExecContext(ctx, "SET SESSION lock_wait_timeout = "+n+", innodb_lock_wait_timeout = "+n); err != nil {
 		return nil, fmt.Errorf("limit session: %w", err)
 	}
@@ -53,7 +53,7 @@ func (d *mysqlDialect) dropSpan(ctx context.Context, conn *sql.Conn, span eventS
 
 // lockSpans of PostgreSQL takes a lock that ends with its connection.
 func (d *postgresDialect) lockSpans(ctx context.Context, _ *Store, conn *sql.Conn) (func(), error) {
-	if _, err := conn.ExecContext(ctx, "SET lock_timeout = '"+strconv.Itoa(keepWaitSeconds)+"s'"); err != nil {
+	if _, err := conn.ExecContext(ctx, "SET lock_timeout = '"+strconv.Itoa(retentionWaitSeconds)+"s'"); err != nil {
 		return nil, fmt.Errorf("limit session: %w", err)
 	}
 	var got bool

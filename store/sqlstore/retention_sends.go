@@ -7,20 +7,20 @@ import (
 	"sluice"
 )
 
-// keepSends is about how many sends are deleted in one transaction. All of a
+// retentionSends is about how many sends are deleted in one transaction. All of a
 // message go together.
-const keepSends = 2000
+const retentionSends = 2000
 
-// keepStripe is the stripe of totals that no follower writes, so that deleting
+// retentionStripe is the stripe of totals that no follower writes, so that deleting
 // never waits for a follower that counts.
-const keepStripe = sluice.MaxPartitions
+const retentionStripe = sluice.MaxPartitions
 
-// DeleteSends implements store.KeepStore. The ids of messages begin with the
+// DeleteSends implements store.RetentionStore. The ids of messages begin with the
 // time, so old sends are the first of the key: no index is needed for them. The
 // state and the time are looked at all the same, since ids may be made by others.
 func (s *Store) DeleteSends(ctx context.Context, afterMessage string, beforeMillis int64) (deleted int, next string, err error) {
 	before, last := s.d.millis(beforeMillis), fmt.Sprintf("%012x", max(0, beforeMillis))
-	err = s.each(ctx, rawQuery(s.d, "sends_nth"), []any{afterMessage, last, before, keepSends - 1}, func(scan scanner) error {
+	err = s.each(ctx, rawQuery(s.d, "sends_nth"), []any{afterMessage, last, before, retentionSends - 1}, func(scan scanner) error {
 		err := scan(&next)
 		last = next
 		return err
@@ -50,5 +50,5 @@ func (t *txn) deleteSends(ctx context.Context, after, last string, before any) (
 		removed[k] = int64(n)
 		deleted += n
 	}
-	return deleted, t.putSendTotals(ctx, nil, removed, keepStripe)
+	return deleted, t.putSendTotals(ctx, nil, removed, retentionStripe)
 }

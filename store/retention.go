@@ -9,12 +9,12 @@ import (
 	"sluice/mail"
 )
 
-// KeepStore is a store from which what is too old goes. The stores of sqlstore
+// RetentionStore is a store from which what is too old goes. The stores of sqlstore
 // are ones. All of it may be done by several processes at once, and while
 // others write: nothing here waits for a lock, or holds one, for more than
 // about a second; what fails for that is tried again later. Times are
 // milliseconds since 1970; days are those of UTC.
-type KeepStore interface {
+type RetentionStore interface {
 	// MakeEventDays makes partitions of the table events for the days that begin
 	// before a moment and have none. It returns how many it made: 0 as well if
 	// the database cannot divide a table, or if another process is at it.
