@@ -21,7 +21,8 @@ import (
 
 // Bounds of a body.
 const (
-	// maxEventsBytes bounds the body of /v1/events, as it comes and unpacked.
+	// maxEventsBytes bounds the bodies of /v1/events and of all calls that name no other
+	// bound, as they come and unpacked.
 	maxEventsBytes = 16 << 20
 
 	// maxRatio is how much larger than it came a body may become, beyond
@@ -166,7 +167,7 @@ func (b *buffer) grow() error {
 }
 
 func errBodyTooLarge() error {
-	return refusal(sluice.CodeTooLarge, "the body is larger than %d bytes; send its events in several requests", maxEventsBytes)
+	return refusal(sluice.CodeTooLarge, "the body is larger than %d bytes; send what it has in several requests", maxEventsBytes)
 }
 
 func errLargerThan(maxBytes int) error {

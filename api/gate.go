@@ -12,7 +12,8 @@ import (
 
 // The gate: what every request passes before its body is understood, the cheapest
 // first. Its key, the permission, the key's rate, and for a body a buffer, a slot and
-// the unpacking. Nothing else reads a body.
+// the unpacking. Calls of Braze's API (braze.go), posts of providers (hooks.go) and small
+// forms (optin.go) have doors of their own, and read their bodies as bounded.
 
 // admitted returns who sent a request, if that key has a permission and has not
 // used up what it may send.

@@ -26,8 +26,8 @@ const (
 // unsubscribe is GET and POST /unsubscribe. A POST comes from the button of the
 // page, or from a mailbox whose owner has pressed its own button. It then has
 // List-Unsubscribe=One-Click in its body, of whichever type, no cookies, and
-// follows no redirect (RFC 8058, 3.2). So the link says all, and the body is
-// not read: one click needs nothing else.
+// follows no redirect (RFC 8058, 3.2). So the link says all, and nobody
+// looks at the body: one click needs nothing else.
 func (s *Server) unsubscribe(w http.ResponseWriter, r *http.Request) {
 	u, text, err := s.openUnsubscribe(r)
 	service := s.program.Services().Consent

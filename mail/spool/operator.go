@@ -18,7 +18,7 @@ import (
 // Operator is what people do with the pending mail, whatever process sends it:
 // they stop some of it, let it go on, or purge it.
 //
-// What is stopped stands in Redis, where all processes look four times a
+// What is stopped stands in Redis, where all processes look twice a
 // second. What is purged is cancelled as any message is (Canceller): by items
 // of the log, which reach the ledger and the lanes. So a purge that is broken
 // off is begun again and finds what is left. What is on the wire is left
