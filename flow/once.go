@@ -118,7 +118,10 @@ func (w *Writer) WriteOnce(ctx context.Context, part Part, name, print string, t
 		return err
 	}
 	batches, logs := part.cut(nil), w.logs[part.Partition:part.Partition+1]
-	on := logs[0].redis.floors.server(logs)
+	on, err := w.Replicas.server(ctx, logs)
+	if err != nil {
+		return fmt.Errorf("write %d bytes: %w", len(part.Items), err)
+	}
 	entries, err := logs[0].appendOnce(ctx, name, print, batches, ttl)
 	if err != nil {
 		return fmt.Errorf("write %d bytes: %w", len(part.Items), err)
@@ -149,7 +152,11 @@ func (w *Writer) WriteEach(ctx context.Context, part Part, request string, names
 		return 0, err
 	}
 	logs := w.logs[part.Partition : part.Partition+1]
-	l, on := logs[0], logs[0].redis.floors.server(logs)
+	l := logs[0]
+	on, err := w.Replicas.server(ctx, logs)
+	if err != nil {
+		return 0, fmt.Errorf("write %d bytes: %w", len(part.Items), err)
+	}
 	head := []string{rueidis.BinaryString(sluice.NewBatch(0)), strconv.FormatInt(ttl.Milliseconds(), 10), strconv.Itoa(sluice.MaxBatchBytes), strconv.Itoa(sluice.MaxBatchItems)}
 	args, from, began := head, 0, 0
 	for i, n := range names {

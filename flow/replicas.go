@@ -62,14 +62,29 @@ func (n Replicas) From(ctx context.Context, l *Log) (wait func(context.Context) 
 		return func(context.Context) error { return nil }, nil
 	}
 	logs := []*Log{l}
-	on := l.redis.floors.server(logs)
-	if on == "" { // this process has not written to it yet
-		if err := l.redis.raiseFor(ctx, logs, on); err != nil {
-			return nil, err
-		}
-		on = l.redis.floors.server(logs)
+	on, err := n.server(ctx, logs)
+	if err != nil {
+		return nil, err
 	}
 	return func(ctx context.Context) error { return n.await(ctx, logs, on) }, nil
+}
+
+// server returns the Redis that some logs, which are together, are on, for await after an
+// append to them. Those that this process has not written to yet it raises first, as the
+// append would: else nobody could say whether the Redis of before confirms it. The zero
+// value asks nothing.
+func (n Replicas) server(ctx context.Context, logs []*Log) (on string, err error) {
+	if n.Least <= 0 {
+		return "", nil
+	}
+	r := logs[0].redis
+	if on = r.floors.server(logs); on == "" {
+		if err := r.raiseFor(ctx, logs, on); err != nil {
+			return "", err
+		}
+		on = r.floors.server(logs)
+	}
+	return on, nil
 }
 
 func (n Replicas) ask(ctx context.Context, l *Log, on string) (have int64, err error) {

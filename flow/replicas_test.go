@@ -100,6 +100,30 @@ func TestReplicasAreWaitedFor(t *testing.T) {
 	}
 }
 
+// TestReplicasOfFirstWrites: a write to logs of which this process has written to none yet,
+// or to one alone, is answered as any other.
+func TestReplicasOfFirstWrites(t *testing.T) {
+	r, _ := withReplica(t)
+	var logs []*Log
+	for _, p := range Partitions(4) {
+		logs = append(logs, NewLog(r, p))
+	}
+	w, item := NewWriter(logs, "api:1", testBacklogBytes), eventOf(1)
+	w.Replicas = Replicas{Least: 1, Within: 20 * time.Second}
+	if err := w.Write(t.Context(), Part{0, item, 1}); err != nil {
+		t.Errorf("the first write to one: %v", err)
+	}
+	if err := w.Write(t.Context(), Part{0, item, 1}, Part{1, item, 1}); err != nil {
+		t.Errorf("a write to one that was written to and one that was not: %v", err)
+	}
+	if err := w.WriteOnce(t.Context(), Part{2, item, 1}, "name", "print", time.Minute); err != nil {
+		t.Errorf("the first write under a name: %v", err)
+	}
+	if _, err := w.WriteEach(t.Context(), Part{3, item, 1}, "request", []Named{{"a", len(item)}}, time.Minute); err != nil {
+		t.Errorf("the first write of names: %v", err)
+	}
+}
+
 // TestReplicasOfAnotherRedisDoNotCount: what was promoted since confirms its own writes.
 func TestReplicasOfAnotherRedisDoNotCount(t *testing.T) {
 	r, _ := withReplica(t)

@@ -180,7 +180,7 @@ func (w *Writer) appendTogether(batches []closedBatch, count bool) (failed map[i
 	for i := range batches {
 		logs[i] = w.logs[batches[i].partition]
 	}
-	on := logs[0].redis.floors.server(logs)
+	on, _ := w.Replicas.server(ctx, logs) // what it cannot raise, the append cannot, and says why
 	for try := range appendTries {
 		if left = w.try(ctx, left, failed, count); len(left) == 0 {
 			break
