@@ -38,8 +38,8 @@ type Commit struct {
 	Operations []Operation
 	Log        []byte // items to append to the log with it
 
-	// Appended is set by Commit: the position of the entry that has these items. Zero if
-	// there are none, or a repeat has found the commit done.
+	// Appended is set by Commit: the position of the entry that has these items, and dead
+	// letters of operations that failed. Zero if there are none, or a repeat has found the commit done.
 	Appended sluice.Position
 
 	// Before is set with it: the position of the entry before that one.

@@ -281,10 +281,11 @@ func Known(ctx context.Context, r *Redis) (int, error) {
 	return len(beats), err
 }
 
-// Living returns how many processes beat in a Redis. It watches for as long as
+// Living returns how many processes were seen to beat in a Redis when the first was; 0:
+// none beats. It watches for as long as
 // a process may be silent if there may be one. That is the case if there are
 // beats, or if inUse says so, since Redis may have been emptied under processes
-// that live. A Redis without recorded forms is watched for longer, as by Words.
+// that live. If it is in use and has no recorded forms, it is watched for longer, as by Words.
 func Living(ctx context.Context, r *Redis, inUse bool) (int, error) {
 	first, err := r.beats(ctx)
 	if err != nil || len(first) == 0 && !inUse {

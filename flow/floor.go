@@ -174,8 +174,9 @@ func (r *Redis) writeEnd(ctx context.Context, script string, logs []*Log, keys, 
 	}
 }
 
-// raiseFor raises those of some logs that were raised on a Redis, "" for any, and
-// on no other since.
+// raiseFor raises some logs, all of them, unless another caller has meanwhile raised them
+// all on one Redis that is another than on. on is "" if they were raised on none, or on
+// several.
 func (r *Redis) raiseFor(ctx context.Context, logs []*Log, on string) error {
 	f := &r.floors
 	var partitions []int

@@ -11,7 +11,7 @@ import (
 // What a restore does to lists. No process drains them meanwhile.
 
 // HandOver gives a list to the new deployment, if it belonged to one of the old
-// ones or to none. A list of another deployment stays with it: Open says so.
+// ones or to none. A list of another deployment stays with it: OpenKeeping says so.
 func (l *List) HandOver(ctx context.Context, from []uint64, to uint64) error {
 	state, err := l.state(ctx, "deployment")
 	if err != nil {
@@ -40,7 +40,7 @@ func (l *List) HeldFor(ctx context.Context, deployments []uint64) (bool, error) 
 }
 
 // Resume returns where a cursor goes on. That is where it is, or where the held
-// part begins if that is behind a gap (Open would fail with it).
+// part begins if that is behind a gap (OpenKeeping would fail with it).
 func (l *List) Resume(ctx context.Context, cursor sluice.Position) (sluice.Position, error) {
 	r, ended, err := l.lookAt(ctx)
 	if err == nil && r.gapBehind(cursor, ended) {

@@ -228,7 +228,7 @@ func (r *Redis) identity(ctx context.Context, id, how string) (uint64, bool, err
 	return n, answer[1] == "1", nil
 }
 
-// newDeployment returns 62 random bits, never 0, in decimal: they fit every
+// newDeployment returns 61 random bits and one that is set, so never 0, in decimal: they fit every
 // database's integers.
 func newDeployment() string {
 	var b [8]byte

@@ -34,7 +34,7 @@ const dropChunks = 128
 // keptPieces is the least number of pieces into which the kept part is cut.
 const keptPieces = 8
 
-// OpenKeeping is Open for a follower that keeps applied elements until it tells
+// OpenKeeping opens the list for a follower that keeps applied elements until it tells
 // KeepFrom otherwise.
 func (l *List) OpenKeeping(ctx context.Context, lease *Lease, cursor sluice.Position) (*ListReader, error) {
 	return l.openAt(ctx, lease, cursor, true)

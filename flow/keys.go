@@ -122,7 +122,8 @@ func (p Partition) statesKey() string { return prefix + "{" + p.tag + "}:states"
 // what.
 func (p Partition) marksKey() string { return prefix + "{" + p.tag + "}:marks" }
 
-// cancelsKey: hash, id of a send -> when it was cancelled, in ms.
+// cancelsKey: hash, id of a send -> when it was cancelled, in ms, with the marks of
+// cancel.go.
 func (p Partition) cancelsKey() string { return prefix + "{" + p.tag + "}:cancels" }
 
 // doubtsKey: hash, id of a send in doubt -> the send, as an item.
@@ -170,7 +171,8 @@ func (p Partition) blockKey(journey int, block int64) string {
 // " and its name -> where, if an operator has accepted it.
 func gapsKey() string { return prefix + "{members}:gaps" }
 
-// membersKey: hash, process id -> how often it has beaten.
+// membersKey: hash, process id -> its beat: a number that rises, its groups and its words
+// (beatText).
 func membersKey() string { return prefix + "{members}:beats" }
 
 // namesKey: hash, hour since 1970 -> how many names of requests were remembered in
@@ -200,7 +202,7 @@ func journeyPaceKey(journey int64) string {
 // it.
 func stopsKey() string { return prefix + "{members}:stops" }
 
-// stopsAtKey: string, the replication id of the Redis on which stopsKey is complete.
+// stopsAtKey: string, "EPOCH REPLICATION-ID": of the Redis on which stopsKey is complete.
 func stopsAtKey() string { return prefix + "{members}:stops_at" }
 
 // feedbackKey: hash that expires, a selection of mail, a space and what became of it ->

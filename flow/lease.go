@@ -132,7 +132,8 @@ type place struct {
 	number    int
 }
 
-// NewLeases returns the lease keeper of a process. Call Add for each role, then Run.
+// NewLeases returns the lease keeper of a process. Call AddPartitions or
+// AddLists for each role, then Run.
 func NewLeases(home *Redis, numbers numberStore, log *slog.Logger) *Leases {
 	id := newToken()
 	return &Leases{
@@ -315,7 +316,8 @@ func (l *Leases) tendAll(ctx context.Context) error {
 // tend looks after one role. It drops leases that others have taken, gives back
 // those above the fair share, and takes free ones up to it. A refusal by one
 // server does not keep the process from the places on others. While this
-// process's own life is not confirmed it only drops, and so it does in a turn in the middle
+// process's own life is not confirmed it only drops, and gives back lists that another
+// deployment drains. So it does in a turn in the middle
 // of which the process begins to stop: its share is none then, and its followers still work.
 // Of places that are not known (nil in state) it gives back none: nobody else could take
 // them.

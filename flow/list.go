@@ -31,15 +31,16 @@ const (
 	evenElementBytes = 1 << 10
 
 	// unevenBytes is how many bytes of a chunk may be in elements that its head
-	// did not let expect. sampledNodes is how many nodes of 8 KB are its head.
+	// did not let expect, at least: of a large chunk a tenth of its memory, up to eight
+	// times as much. sampledNodes is how many nodes of 8 KB are its head.
 	unevenBytes  = 4 << 20
 	sampledNodes = 64
 
 	// A list is looked at this often while it is empty, growing slowly. This
 	// ends when Redis is asked to say when it is not empty (listen.go), or goes
 	// on if Redis cannot say. None of the looks writes, but each costs half a
-	// millisecond of a slow core: 40 a second are 2 % of it. With the store's
-	// wait an element of a quiet list is a row within 100 ms all the same.
+	// millisecond of a slow core: 22 a second are 1 % of it. With the store's
+	// wait an element of a quiet list is a row of a table within 100 ms all the same.
 	pollSoonest = 2 * time.Millisecond
 	pollLatest  = 45 * time.Millisecond
 
@@ -94,7 +95,7 @@ type List struct {
 	deafUntil atomic.Int64 // Redis is not asked to say what changes before, in milliseconds since 1970
 }
 
-// BelongTo makes Open refuse a list that another deployment drains: each would
+// BelongTo makes OpenKeeping refuse a list that another deployment drains: each would
 // take half of it, and drop what the other has not stored. With replace it is
 // taken over. To be called before anything else.
 func (l *List) BelongTo(deployment string, replace bool) {
@@ -106,7 +107,7 @@ var errForeign = errors.New("it is drained by another installation of Sluice, wi
 	"if this one takes its place, start once with --accept-gaps")
 
 // checkOwner asks whether the list may be drained by this deployment. Only
-// Open settles it.
+// OpenKeeping settles it.
 func (l *List) checkOwner(ctx context.Context) error {
 	if l.deployment == "" || l.replace {
 		return nil

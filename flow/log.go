@@ -23,7 +23,9 @@ type Batch struct {
 
 // Log is the log of one partition: a Redis Stream of batches.
 //
-// The idea. A log has one way in, Append, which is the commit of the writer.
+// The idea. Batches of a source have one way in, Append, which is the commit of the
+// writer. Other scripts (writesEnds) write items that a name, a cursor or a mark keeps
+// from coming twice.
 // The source's seq is in the log's own slot and moves in the same script that
 // writes the batch. So a repeat after a lost answer, a crash or a take-over
 // writes nothing twice, and no id of an item is needed for it.
@@ -31,8 +33,8 @@ type Batch struct {
 // The invariants. Entries do not change. Each names the one before it (prev),
 // so a reader whose cursor is not its next entry's prev knows that something is
 // missing. Redis itself skips a trimmed gap silently. Entries are removed only
-// below the cursors of the followers that hold the trim, and after a delay: a
-// cursor may go back (margin.go). An applied id is never issued again: a
+// below the cursors of the followers that hold the trim, and after a delay where there
+// is room: a cursor may go back (margin.go). A raise may move unread ones to the end. An applied id is never issued again: a
 // process that takes over a log raises it to the cursor (Raise) before reading
 // on.
 //

@@ -84,8 +84,8 @@ const (
 	// A session that lasted this long was healthy: its end starts over.
 	backoffHealthy = 10 * time.Second
 
-	// While a server is away sessions begin at least so often, and one that lasts
-	// so long has found it again: a promotion ends within seconds. So is it told.
+	// While a server is away the pauses between sessions are half of this to one and a
+	// half, and one that lasts so long has found it again: a promotion ends within seconds. So is it told.
 	awayLongest = time.Second
 	awayHealthy = 500 * time.Millisecond
 	awayTell    = 5 * time.Second
@@ -186,7 +186,7 @@ const (
 // batches of one log, by one goroutine a log at a time. Until it returns, its
 // log is not read on, and the others are. Its context ends when Pull is to
 // return: Pull waits for every call of emit. One blocked read for all logs of a
-// Redis is all that an idle follower costs.
+// Redis, in a cluster one for each log, is all that an idle follower costs.
 func Pull(ctx context.Context, logs []*Log, cursors map[int]sluice.Position, emit func(context.Context, []Batch) error) error {
 	if len(logs) == 0 {
 		return nil

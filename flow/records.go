@@ -38,7 +38,8 @@ const (
 	// written as a whole if its changes cost more: 24 of them in a block.
 	changeBytes = 341
 
-	// unitsAtOnce bounds the strings that one call reads: 512 KiB.
+	// unitsAtOnce bounds the strings that one call reads: 512 KiB of records; of ways up to
+	// 40 MB.
 	unitsAtOnce = 64
 )
 

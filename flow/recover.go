@@ -79,7 +79,7 @@ func (r *Records) LoadWays(ctx context.Context, f func(u *Unit) error) error {
 func (u *Unit) Bytes() []byte { return u.data }
 
 // JourneyFields are what Redis has of a partition's journeys beside their records, by
-// field: how many chunks each has, and the notes. It is what RecoverJourneys takes.
+// field: how many chunks each has, and the notes. Recovery takes them (Fields).
 func (l *Log) JourneyFields(ctx context.Context) (map[string]string, error) {
 	return Ask(ctx, l.redis, "read what is noted of journeys", l.redis.B().Hgetall().Key(l.partition.journeysKey()).Build(), rueidis.RedisResult.AsStrMap)
 }

@@ -67,7 +67,7 @@ func (r *Redis) String() string { return r.name }
 func (r *Redis) Host() string { return r.host }
 
 // Calls returns how long the scripts of this process took, and how many
-// commands failed: all writes but those to foreign lists are scripts.
+// commands failed. Most writes are scripts.
 func (r *Redis) Calls() (took meter.Snapshot, failed int64) {
 	return r.calls.Snapshot(), r.failed.Load()
 }

@@ -23,8 +23,8 @@ const (
 
 	// maxBacklogEntries is the length at which a partition's log is full for a
 	// Writer, beside the bytes that it is given. Entries of the log that are
-	// not stored yet are in Redis's memory. Both are above the bound of the
-	// router, so that a list that is drained at full speed does not keep
+	// not stored yet are in Redis's memory. With the preset backlog both are above
+	// the bound of the router, so that a list that is drained at full speed does not keep
 	// requests out.
 	maxBacklogEntries = 65_536
 
@@ -170,7 +170,7 @@ type flight struct {
 
 // NewWriter returns a writer to the logs (one a partition, in order) under a
 // source name that no other writer uses, now or ever. All logs together may
-// hold so many bytes that are not stored, each its share.
+// hold so many bytes that are not stored, each its share, but LeastBacklogBytes at least.
 func NewWriter(logs []*Log, source string, backlogBytes int) *Writer {
 	share := max(LeastBacklogBytes, backlogBytes/max(1, len(logs)))
 	w := &Writer{source: source, logs: logs, open: make([]openBatch, len(logs)), backlogBytes: share}

@@ -19,12 +19,12 @@ import (
 const MaxCounterBy = 1_000_000_000_000
 
 // Count takes in the counters of a request: it adds them up by app, name and
-// hour, and has the sums written. It returns when they are durable; items that
+// hour, or quarter of an hour where a day of a zone begins in one, and has the sums written. It returns when they are durable; items that
 // are no counters are refused one by one. Errors are those of Accept.
 //
 // What makes a repeat harmless. A count has no id by which the store could
 // recognise it, so the whole request must be in or not. With an Idempotency-Key
-// its sums go into one partition, in one batch. The same step remembers the key
+// its sums go into one partition, in one step. The same step remembers the key
 // for 24 hours. Without a key a request that got no answer may be in, or in
 // part.
 func (in *Intake) Count(ctx context.Context, r *Request) (Accepted, error) {

@@ -3,5 +3,5 @@
 // of the partitions (router.go). The logs go into the standard tables
 // (store.go). element.go, row.go and names.go turn an element into an
 // event or a row. It speaks to the logs through package flow and to the
-// database through store.Store only.
+// database through the interfaces of packages store and user.
 package ingest

@@ -81,9 +81,10 @@ func (o *EventOptions) text(v jsonscan.Value) string {
 // own is read by row.go instead.
 //
 // The error is the reason of a dead letter. It begins with a few words that do
-// not change. They are: too large, not JSON, not an object, nested too deep,
-// dedupe field X is missing, name is missing, time is missing, time not
-// understood, time out of range, X too long, X contains a NUL character.
+// not change. Of the whole: too large, not JSON, not an object, nested too deep. Of a
+// field: name is missing, time is missing, time not understood, time out of range, X too
+// long, X contains a NUL character. Of dedupe: dedupe field X is missing, dedupe field X
+// is KIND.
 func ParseEvent(raw string, opts *EventOptions, e *sluice.Event) error {
 	if err := checkSize(raw); err != nil {
 		return err

@@ -19,7 +19,8 @@ import (
 // every other step, and stays there. The gap, and that it was accepted, is forgotten
 // after that: a step that fails is made again by the next session.
 
-// gapEvery is how often is asked whether a gap has been accepted.
+// gapEvery is how often is asked whether a gap of a log has been accepted. Lists ask with
+// each session.
 const gapEvery = 2 * time.Second
 
 // tellWithin bounds the telling of a gap. It is told on the server that has the beats,

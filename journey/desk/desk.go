@@ -3,7 +3,7 @@
 //
 //	d := &desk.Desk{Database: env.Database{...}, Series: store, Clock: clock}
 //	j, err := d.Create(ctx, desk.Written{Text: text, YAML: true})
-//	j, err = d.Publish(ctx, j.ID, j.Revision)
+//	p, err := d.Publish(ctx, j.ID, j.Revision)
 //
 // Nothing here moves anybody. A status that is set is read by the processes that do.
 package desk
@@ -39,7 +39,7 @@ type Desk struct {
 	Sends   Sends             // Why alone
 	History store.MailHistory // Why alone
 
-	// What People asks; nil: it is not called.
+	// What People, Show and Resume ask; nil: People and Resume are not called.
 	Page       PageOfRecords
 	Partitions int
 
@@ -54,7 +54,7 @@ type Desk struct {
 	// SendsDays is for how many days sends are kept (retention.sends); 0: for ever.
 	SendsDays int
 
-	// Caps and Control are what simulations know of the settings: how much mail a person
+	// Caps and Control are what simulations and Why know of the settings: how much mail a person
 	// gets, and the percentage of people who get no marketing mail of any journey.
 	Caps    []journey.Cap
 	Control int
@@ -216,7 +216,7 @@ func told(j *store.Journey, err error) error {
 type Checked struct {
 	Document *plan.Document
 	Plan     *plan.Plan
-	Warnings []Warning // what of it is not carried out yet
+	Warnings []Warning // what of it may not do what its author means
 }
 
 // Validate checks a document as a publish of the journey with its id does, and stores

@@ -23,7 +23,7 @@ type Change string
 // enter.
 const (
 	Publish Change = "publish" // people enter, by a new version
-	Pause   Change = "pause"   // nobody enters or moves
+	Pause   Change = "pause"   // nobody enters or goes on; triggers still take people out
 	Resume  Change = "resume"
 	Stop    Change = "stop"    // all who are inside are taken out, for good
 	Archive Change = "archive" // it is not listed any more

@@ -8,8 +8,8 @@ import (
 	"sluice/journey/plan"
 )
 
-// Warning is something in a journey that this version of Sluice does not carry out, or
-// that its settings do not let it. The journey can be published all the same.
+// Warning is something in a journey that may not do what its author means: it is in the
+// past, the clocks leap over it, or settings keep less than it asks for. The journey can be published all the same.
 type Warning struct {
 	Place string `json:"place"`
 	Says  string `json:"says"`

@@ -29,7 +29,7 @@ type Why struct {
 	Place *Place // nil: the person never entered
 	Says  []string
 	Rules []Explained
-	Mail  []WhyMail // of this occurrence, or of the step; the newest first
+	Mail  []WhyMail // of this occurrence, of the step alone if one is named; the newest first
 }
 
 // Explained is a rule with what each of its conditions finds in the person now.

@@ -42,7 +42,7 @@ const (
 	// transaction of the store between two of them: 1 MB took 24 s where 16 MB took 4.
 	pieceBytes = 16 << 20
 
-	// pictureUnits are read from Redis at once: 512 KiB.
+	// pictureUnits are read from Redis at once: 512 KiB of records; of ways up to 40 MB.
 	pictureUnits = 64
 )
 

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// gateEvery is how old what is known of journeys may be when their mail leaves.
+	// gateEvery is how old what is known of journeys may be when their mail leaves, or
+	// gateWait where the database took that long to say it.
 	gateEvery = 500 * time.Millisecond
 
 	// publishedWithin is how long the database has to say whether journeys have changed, and
@@ -50,10 +51,11 @@ const (
 // The invariants. Mail that could not be asked about waits. Only StateExited cancels, or
 // a journey that was stopped: who has gone a way to its end gets the last mail of it,
 // also if the person is inside once more by then. Mail belongs to its occurrence, and so
-// does the exit (journey.Record.HasExited). What is known of the journeys is at most
-// gateEvery old by this process's own clock: one that was frozen asks first. Run alone asks
-// the database, for callers wait gateWait at most: the windows of a partition go on while
-// it is slow, and the mail of journeys in them waits in later.
+// does the exit (journey.Record.HasExited). What is known of the journeys is
+// gateEvery or gateWait old at most, by this process's own clock: one that was frozen asks
+// first. Run alone asks the database which journeys there are. Callers wait gateWait for
+// that, and as long for each question about people of a journey. So the windows of a
+// partition go on while it is slow, and the mail of journeys in them waits in later.
 //
 // The price. A record says of eight occurrences before its own how they ended: mail of an
 // older one leaves. Between the question and the mark a few milliseconds pass; who leaves in
@@ -98,8 +100,8 @@ type gateLook struct {
 // errGateSlow is the answer while the database is slow.
 var errGateSlow = errors.New("the database has not said yet which journeys there are")
 
-// known returns the journeys as they were gateEvery ago at most. It waits gateWait for
-// that. If the last look failed it does not wait.
+// known returns the journeys as they were gateEvery, or gateWait, ago at most. It waits
+// gateWait for that. If the last look failed it does not wait.
 func (g *Gate) known(ctx context.Context) (map[string]*plans, error) {
 	g.mu.Lock()
 	if !g.asked.IsZero() && time.Since(g.asked) < gateEvery {

@@ -17,7 +17,8 @@ import (
 const lateRun = sweepSpan
 
 // late is the time of the run that is to begin, if it is later than lateRun; zero: it is not,
-// or none is to begin. A journey that was published or resumed since has been decided about.
+// or none is to begin. A journey that was published or resumed
+// less than lateRun ago has been decided about.
 // A run that is under way goes on. One that waits for room, since mail has to wait for days
 // until it leaves, is as late as any other, and so it is in each session.
 func (s *scan) late(now time.Time, updatedMillis int64) time.Time {

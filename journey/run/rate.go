@@ -13,7 +13,8 @@ const (
 	// rateFor is how long tokens of mails may be used; then they go back.
 	rateFor = time.Second
 
-	// rateEvery is how often they are asked for at most, ratedPeople how many of them.
+	// rateEvery is how long an ask rests that got too few, ratedPeople how many are asked
+	// for at most.
 	rateEvery   = 90 * time.Millisecond
 	ratedPeople = 2048
 

@@ -25,7 +25,8 @@ import (
 // sweepRest of the entry before.
 //
 // What was dropped. A run for each zone: nobody knows which zones people have. A sweep
-// each quarter of an hour: 96 reads of all profiles a day, where some ten do.
+// each quarter of an hour: 96 reads of all profiles a day, where 24 do, of weekly times
+// fewer still.
 type sweep struct {
 	from    int64     // it looks for moments behind this second, up to scan.last
 	learned bool      // it has seen all people

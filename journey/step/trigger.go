@@ -129,7 +129,8 @@ func mayFireAny(all []plan.On, f *journey.Fact) bool {
 	return false
 }
 
-// Fact tells one person of a fact. The record must be of this version, or zero. Facts
+// Fact tells one person of a fact. The record of somebody who
+// is inside must be of this version; others may be of another one (Person.Of). Facts
 // are told in their order: one may let a person in, and the next take the person out.
 // It reports whether anything came of it; if so, out has it for one person.
 func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (bool, error) {
