@@ -156,7 +156,7 @@ func (p Place) Behind(q Place) bool {
 // operator replays or drops it.
 type DeadLetter struct {
 	ID         int64  // given by the store
-	Source     string // "list:NAME", "log" or "commit:ROLE"
+	Source     string // "list:NAME", "hashes:NAME", "hook:NAME", "lane:LANE", "log" or "commit:FOLLOWER"
 	Form       Form
 	Place      Place
 	Reason     string

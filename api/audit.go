@@ -38,7 +38,8 @@ const (
 )
 
 // auditViews say how what a path names looks. Other calls look themselves (watch,
-// became), or have nothing that looks different: a purge, a test mail.
+// became), have nothing that looks different (a purge, a test mail), or are not looked at:
+// decisions, replays, cancelled messages, ended sessions.
 var auditViews = map[string]func(*request) (any, error){
 	accountPath: (*request).viewAccount,
 	keyPath:     (*request).viewKey,

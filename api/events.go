@@ -61,7 +61,7 @@ func newIntake() *intake {
 		accepted: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_accepted_items_total", Help: "Items of requests that were durably written."}),
 		refused:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_refused_items_total", Help: "Items of requests that were refused: invalid events, counters, messages, or objects of calls of Braze's API."}),
 		answers:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_http_events_requests_total", Help: "Requests with events, counters or messages, and posted calls of Braze's API, by the status of their answers."}, []string{"status"}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sluice_http_accept_seconds", Help: "How long accepted requests with events, counters or messages took, from their first byte to the answer.",
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sluice_http_accept_seconds", Help: "How long accepted requests with events, counters or messages took, from the end of their head to the answer.",
 			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5}}),
 	}
 	in.answered = in.answers.WithLabelValues(strconv.Itoa(http.StatusAccepted))

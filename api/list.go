@@ -3,7 +3,7 @@ package api
 import "encoding/json"
 
 // list is the answer to a request for a page of a list: its rows under their name, and
-// what the next page is asked for by as after, if there is one.
+// what the next page is asked for by as after, or before, if there is one.
 type list[S any] struct {
 	name string
 	Rows []S
@@ -35,7 +35,7 @@ func shownOf[T, S any](rows []T, show func(*T) S) []S {
 
 // readList reads a page of a list: as many rows as the query asks for with limit, preset
 // if it does not. read is asked for one more, by which it is known whether there are
-// more; nextOf is the after of the page behind a row.
+// more; nextOf is the after, or before, of the page behind a row.
 func readList[T, S any](q query, name string, preset, most int, read func(limit int) ([]T, error), show func(*T) S, nextOf func(*T) string) (l list[S], err error) {
 	limit, err := q.number("limit", preset, most)
 	if err != nil {

@@ -46,7 +46,7 @@ var (
 	descUpdates    = desc("user_updates_total", "Committed updates of users, including those for users that do not exist.")
 	descIgnored    = desc("user_updates_ignored_total", "Updates of users that do not exist, and that create none.")
 	descUsers      = desc("users_written_total", "Users written, each once per transaction.")
-	descNames      = desc("stored_events_total", "Events of committed transactions, by name, including repeats that were left out.", "name")
+	descNames      = desc("stored_events_total", "Events of committed transactions, repeats that were left out included: mail events by name, others by kind.", "name")
 	descCommit     = desc("commit_seconds", "How long transactions took in the database.")
 	descStage      = desc("stage_seconds", "How long the stages of a transaction took, without the database's own: read (gather it), encode, users (read and change them), trim (the logs, after it).", "stage")
 	descRows       = desc("commit_rows", "Rows, repeats and dead letters of a transaction.")

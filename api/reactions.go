@@ -53,8 +53,8 @@ type reactionGroup struct {
 	Machine  *bool   `json:"machine,omitempty"`
 }
 
-// reactionShown is a row of the answer. Rates are against Delivered, but for BounceRate:
-// that is against what was attempted.
+// reactionShown is a row of the answer. Rates are against Delivered, but for BounceRate,
+// which is against what was attempted, and ClickToOpenRate, against Opened.
 type reactionShown struct {
 	reactionGroup
 	Sent            int64         `json:"sent"`

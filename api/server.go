@@ -222,8 +222,13 @@ func (s *Server) routes() []route {
 	return all
 }
 
-// handler answers by the table. Only what is posted has a body to speak of,
-// and is bounded where it is read.
+// hasBody reports whether requests of a method have a body to speak of.
+func hasBody(method string) bool {
+	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
+}
+
+// handler answers by the table. Bodies of what is posted, put or patched are bounded where
+// they are read, those of all else here.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	methods, answers := make(map[string][]string), make(map[string]map[string]http.HandlerFunc) // by path
@@ -239,7 +244,7 @@ func (s *Server) handler() http.Handler {
 	}
 	for path, possible := range methods {
 		h := s.only(possible, answers[path])
-		if !slices.Contains(possible, http.MethodPost) {
+		if !slices.ContainsFunc(possible, hasBody) {
 			h = http.MaxBytesHandler(h, maxBodyBytes)
 		}
 		mux.Handle(path, h)

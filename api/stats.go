@@ -26,7 +26,7 @@ type Stats struct {
 	Updates    int64            // updates of users committed, those of nobody included
 	Ignored    int64            // of these, updates of nobody
 	Users      int64            // users written
-	Names      map[string]int64 // rows committed, by event name; the names are bounded below
+	Names      map[string]int64 // events committed, repeats included: of mail by name, others by kind
 
 	CommitSeconds meter.Snapshot // transactions in the database
 

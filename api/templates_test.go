@@ -122,6 +122,18 @@ func TestTemplates(t *testing.T) {
 }
 
 // What is refused says what is wrong, and stores nothing.
+// JSON that escapes other letters than Latin ones is three times as long as the text. A
+// template is taken so, and another version of it is, too.
+func TestTemplatesOfEscapedJSON(t *testing.T) {
+	x := startTemplates(t)
+	html := strings.Repeat(`\u0416`, maxBodyBytes/5)
+	if texts := maxBodyBytes / 5 * len("Ж"); texts > mail.MaxTemplateBytes || len(html) <= maxBodyBytes {
+		t.Fatalf("a text of %d bytes is %d bytes of JSON", texts, len(html))
+	}
+	x.ask(t, "POST", "", `{"id":"big","name":"Big","html":"`+html+`","subject":"s"}`, http.StatusCreated, nil)
+	x.ask(t, "PUT", "/big", `{"html":"`+html+`","subject":"s"}`, http.StatusOK, nil)
+}
+
 func TestTemplatesRefused(t *testing.T) {
 	x := startTemplates(t)
 	for body, want := range map[string]string{

@@ -12,7 +12,7 @@ func (e *core) imports() *imports.Desk {
 	return &imports.Desk{Store: e.store, Into: imports.Into{Logs: e.logs, Kept: Retention(e.config), Clock: e.clock, UserLine: braze.UserLine, BacklogBytes: e.config.BacklogMB << 20}}
 }
 
-// forgetImport makes the logs forget an import. The keeper is made before the logs are.
+// forgetImport makes the logs forget an import.
 func (e *core) forgetImport(ctx context.Context, id string) error {
 	return e.imports().Forget(ctx, id)
 }

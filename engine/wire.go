@@ -35,9 +35,9 @@ import (
 	"sluice/user/segment"
 )
 
-// This file builds the program out of its parts. followers below is the one
-// table of everything that runs; nothing else starts a goroutine that lives as
-// long as the program, but for the HTTP server.
+// This file builds the program out of its parts. followers below is the table of what
+// works by itself. Beside it run the leases, the journeys of each partition and the
+// servers (HTTP, SMTP, returned mail, links), which are started and stopped here, too.
 
 // follower is one moving part: it works until fetch ends, and gives up when
 // work ends.

@@ -4,5 +4,6 @@
 //
 // It is a function from requests to replies. Connections, bodies, keys and the
 // headers that all replies have are the business of package api, which mounts
-// the endpoints. What is written and read goes through Core.
+// the endpoints. Users and mail are changed through Core. All else is read, and
+// schedules and suppressions are changed, through Stores.
 package braze

@@ -42,7 +42,8 @@ type Core interface {
 	Once(ctx context.Context, name, content string) (first time.Time, once string, same bool, err error)
 }
 
-// Stores are what calls read and ask, of a program that runs.
+// Stores are what calls read and ask, of a program that runs; through them they also
+// change schedules and suppressions.
 type Stores struct {
 	Users        user.Store
 	Series       store.SeriesStore

@@ -46,7 +46,7 @@ func (r *Request) mailing(ctx context.Context, f *sendForm, n *notes) (*mailing,
 		return nil, complaint(BadRequest)
 	}
 	broadcast, _, err := flag("broadcast", f.broadcast)
-	if err == nil { // nothing is capped yet
+	if err == nil { // mail of this call is never capped
 		_, _, err = flag("override_frequency_capping", f.cappingOff)
 	}
 	if err == nil {

@@ -31,7 +31,7 @@ type Main struct {
 	Args    []string // without the program's name
 	Environ []string
 	Dir     string    // where sluice.yaml is looked for; empty: the working directory
-	Stdin   io.Reader // what `import -` and `bounce parse` read
+	Stdin   io.Reader // what commands read for -, or without a FILE
 	Stdout  io.Writer
 	Stderr  io.Writer
 

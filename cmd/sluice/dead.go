@@ -33,7 +33,7 @@ those that are there when it begins. One that fails again stays, with a new ID.
 var deadFlags = []flagSpec{
 	{name: "limit", value: "N", preset: "50", help: "list: at most so many", check: wholeNumber(1, 1_000_000)},
 	{name: "after", value: "ID", help: "list: those behind this one", check: wholeNumber(0, 1<<62)},
-	{name: "source", value: "SOURCE", help: "list, and replay and drop with --all: only those of list:NAME, log or commit:ROLE"},
+	{name: "source", value: "SOURCE", help: "list, and replay and drop with --all: only those of list:NAME, hashes:NAME, hook:NAME, lane:LANE, log or commit:FOLLOWER"},
 	{name: "all", help: "replay, drop: all of them"},
 	{name: "json", help: "list, show: one JSON object a line; show has the payload in base64"},
 	{name: "raw", help: "show: the payload alone, byte by byte, for a file or a pipe"},

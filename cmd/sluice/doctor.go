@@ -58,7 +58,7 @@ func runDoctor(ctx context.Context, c *call) error {
 	return report.show(c, "doctor")
 }
 
-// doctor examines an installation.
+// examination is what doctor does to an installation.
 type examination struct {
 	config *config.Config
 	clock  sluice.Clock

@@ -21,7 +21,7 @@ import (
 const sendingLong = `
 Shows what is mailed, and stops mail in all processes within a second. Stopped mail
 waits, through restarts, until an operator resumes or purges it, or until it expires.
-The command needs no running program: the switches are in Redis.
+The switches are in Redis: only where that is embedded must the program run.
 
     sluice sending show                            what is sent, what is stopped
     sluice sending pause --route relay-1 [NOTE]    stop some mail; NOTE says why

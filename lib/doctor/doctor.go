@@ -11,8 +11,8 @@ import (
 )
 
 // What `sluice doctor` finds. The package that speaks a technology looks at it:
-// flow at Redis, sqlstore at the database, domain at DNS, ingest at what runs. None
-// changes anything, and what cannot be looked at is a finding too.
+// flow at Redis, sqlstore at the database, mongostore at the mirror, domain at DNS,
+// ops/examine at what runs. None changes anything, and what cannot be looked at is a finding too.
 
 // Check names what was looked at, for machines: it never changes its meaning.
 type Check string

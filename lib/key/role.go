@@ -7,7 +7,7 @@ import (
 
 // The roles of accounts. Each may what the one before it may.
 const (
-	Viewer = "viewer" // sees all, changes nothing
+	Viewer = "viewer" // sees all but accounts, keys, settings and the audit log; changes nothing
 	Editor = "editor" // changes content, people and mail
 	Owner  = "admin"  // also accounts and keys
 )

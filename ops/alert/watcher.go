@@ -28,7 +28,7 @@ const (
 // The invariants. What is told is written down in Redis before it is sent,
 // under the lease: who has lost the lease is refused, and sends nothing. What
 // was sent is written down after it. So a notice is sent once, and twice only
-// if the process dies, or Redis goes away, in between. When Redis is away,
+// if the process dies, Redis goes away in between, or the answer to it is lost. When Redis is away,
 // which is a problem worth telling, the holder tells all the same. A look has its own
 // time: what it asks may hang, and what was found is told then too.
 type Watcher struct {

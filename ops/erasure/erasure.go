@@ -1,5 +1,5 @@
 // Package erasure takes deleted users out of everything that is kept: sends, events,
-// soft bounces, dead letters, and the database's files.
+// soft bounces, facts for journeys, dead letters, the audit log, and the database's files.
 package erasure
 
 import (
@@ -84,7 +84,8 @@ func (x *Eraser) Settle(ctx context.Context) error {
 	return x.Settled(ctx)
 }
 
-// Pass erases users from sends, events, soft bounces and dead letters. A name
+// Pass erases users from sends, events, soft bounces, facts, dead letters and the audit
+// log. A name
 // is erased in the first pass after it was written, and once more after
 // eraseAgain. Then it is finished and is deleted. A pass looks through all of
 // them for up to store.MaxErasures names.
@@ -174,7 +175,7 @@ func (x *Eraser) eraseAudit(ctx context.Context, names []store.Erasure) error {
 func (x *Eraser) erasePasses(ctx context.Context, from, to int64, done bool) error {
 	var failed error
 	err := x.eachErasure(ctx, from, to, func(names []store.Erasure) error {
-		// Events are last: what becomes of a send that is stopped is one.
+		// Events come after the sends: what becomes of a send that is stopped is one.
 		open, err := x.eraseSends(ctx, names)
 		if err != nil {
 			failed = err

@@ -139,7 +139,8 @@ func (d *Desk) Begin(ctx context.Context, i store.FileImport) (store.FileImport,
 
 // Piece takes a piece of an import's file, which begins at an offset, and returns when its
 // lines are durable. Errors: an *sluice.Error, of which *store.OtherOffset is one, or
-// flow.LogFullError: nothing was done. Any other leaves open what was: a repeat does no harm.
+// flow.LogFullError: nothing was written, but no other text may take the piece's place.
+// Any other leaves open what was: a repeat does no harm.
 func (d *Desk) Piece(ctx context.Context, id string, offset int64, text string) (store.ImportPiece, error) {
 	for range claimTries {
 		i, err := d.Store.FileImport(ctx, id)

@@ -48,13 +48,14 @@ const dayMillis = int64(24 * time.Hour / time.Millisecond)
 // The idea. A day of events goes as a whole, as a partition, when it is past
 // the longest retention of all kinds. The rest is deleted in pieces of some
 // thousand rows. The rest is kinds that are kept shorter, events that have no
-// day of their own, series and dead letters. In a database without partitions
+// day of their own, series, dead letters and all other tables. In a database without partitions
 // it is everything. A piece is a transaction of the store's writer, between two
 // of the store follower's.
 //
 // The invariants. It may run twice at once, and be stopped anywhere: every step
-// can be repeated. It keeps a place only in memory: where it stopped looking
-// through events of a kind that is kept shorter. To find that again means to
+// can be repeated. It keeps places only in memory: where it stopped looking
+// through events of a kind that is kept shorter or loses addresses, and when it last
+// looked through tables as a whole. To find that again means to
 // read past all the others. So a new holder of the lease looks through all of
 // them once. Events past the retention of every kind are looked for every time:
 // there are none, or few that came late.

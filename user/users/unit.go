@@ -107,9 +107,9 @@ type Unit struct {
 
 	repeated map[*Update]bool // updates of events that count already
 
-	careful bool   // each update is tried first: see fits
+	careful bool   // each update is tried first: see sizeWith
 	full    bool   // somebody's profile would be too large
-	scratch []byte // of fits
+	scratch []byte // of sizeWith
 
 	facts facts // for journeys
 
@@ -121,7 +121,7 @@ type Unit struct {
 	read   *user.Answer
 }
 
-// user is one of the users that were read, or are made.
+// person is one of the users that were read, or are made.
 type person struct {
 	row     user.Row
 	profile *profile.Profile // nil: not looked at yet, or merged
