@@ -96,4 +96,18 @@ func TestSchedulesInDoubt(t *testing.T) {
 		t.Errorf("%d mails were sent, want 1", n)
 	}
 	s.sent(t, http.StatusBadRequest, "/messages/schedule/delete", `{"schedule_id":"`+ids[1]+`"}`)
+	s.forgotten(t, ids[1])
+}
+
+// forgotten checks that a schedule that is over names nobody any more.
+func (s *served) forgotten(t *testing.T, id string) {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), "sqlite:"+s.database(), calm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if row, err := store.Schedule(t.Context(), id); err != nil || row.Request != schedule.Over {
+		t.Errorf("schedule %s is over and has %q, %v", id, row.Request, err)
+	}
 }

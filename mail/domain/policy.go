@@ -14,13 +14,19 @@ import (
 )
 
 // wanted is an SPF record for the ways by which mail leaves: what there is, with
-// what is missing before its end.
+// what is missing before its end. Beside an end nobody follows a redirect (RFC 7208, 6.1):
+// it is included instead.
 func (l *look) wanted(now string, missing []string, end string) string {
 	words := strings.Fields(now)
 	if len(words) == 0 {
 		words = []string{"v=spf1"}
 	}
 	words = slices.DeleteFunc(words, func(w string) bool { return strings.EqualFold(strings.TrimLeft(w, "+-~?"), "all") })
+	for i, w := range words {
+		if name, to, ok := strings.Cut(w, "="); ok && strings.EqualFold(name, "redirect") {
+			words[i] = "include:" + to
+		}
+	}
 	return record(l.domain, strings.Join(append(append(words, missing...), end), " "))
 }
 

@@ -106,7 +106,8 @@ func (w *Watch) rows(ctx context.Context, keys []mail.SendKey) ([]mail.SendRow, 
 	return w.Ledger.SendRows(ctx, keys)
 }
 
-// flush writes what was counted. What Redis does not take is kept.
+// flush writes what was counted. What Redis does not take is kept: of tags as far as there
+// is room.
 func (w *Watch) flush(ctx context.Context) error {
 	w.mu.Lock()
 	cells := w.cells
@@ -130,9 +131,11 @@ func (w *Watch) flush(ctx context.Context) error {
 			if w.cells == nil {
 				w.cells = make(map[cell]int64, len(cells))
 			}
-			if _, known := w.cells[c]; known || len(w.cells) < maxCells {
-				w.cells[c] += n
+			if _, known := w.cells[c]; !known && c.of == ofTag && len(w.cells) >= maxCells {
+				w.dropped.Add(n)
+				continue
 			}
+			w.cells[c] += n
 		}
 	}
 	return err

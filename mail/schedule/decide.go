@@ -21,7 +21,9 @@ func Decide(ctx context.Context, store mail.ScheduleStore, clock sluice.Clock, i
 		return sluice.Refuse(sluice.CodeInvalid, "schedule %s is not in doubt: its state is %s", id, row.State)
 	}
 	row.State = mail.ScheduleCancelled
-	if release {
+	if !release {
+		row.Request = Over
+	} else {
 		if _, err := Parse(row.Request); err != nil {
 			return sluice.Refuse(sluice.CodeInvalid, "schedule %s cannot be released, only dropped: %v", id, err)
 		}

@@ -35,20 +35,24 @@ const (
 )
 
 // ContextMembers returns which members of the context a template names, sorted; all: the
-// tags have the context as a whole, or a member whose name is computed. It may find some
-// too many, but none too few.
+// tags have the context as a whole, what it has of itself (ofWhole), or a member whose name
+// is computed. It may find some too many, but none too few.
 func ContextMembers(v *mail.TemplateVersion) (names []string, all bool) {
 	for _, tag := range tagsOf(v) {
 		all = all || computedPattern.MatchString(tag)
 		for _, m := range memberPattern.FindAllStringSubmatch(tag, -1) {
 			name := strings.Join(m[1:], "")
-			all = all || name == ""
+			all = all || name == "" || ofWhole(name)
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names), all
 }
+
+// ofWhole reports whether a name may mean something of an object as a whole, its size or
+// its first or last member, if it has no member of that name.
+func ofWhole(name string) bool { return name == "size" || name == "first" || name == "last" }
 
 // WaitedMember is a property of what a step of a journey has waited for.
 type WaitedMember struct{ Step, Property string }
@@ -59,7 +63,7 @@ func WaitedMembers(v *mail.TemplateVersion) (members []WaitedMember, all bool) {
 	for _, tag := range tagsOf(v) {
 		for _, m := range waitedPattern.FindAllStringSubmatch(tag, -1) {
 			w := WaitedMember{strings.Join(m[1:5], ""), strings.Join(m[5:9], "")}
-			all = all || w.Property == ""
+			all = all || w.Property == "" || ofWhole(w.Property)
 			if w.Property != "" && !slices.Contains(members, w) {
 				members = append(members, w)
 			}

@@ -38,7 +38,7 @@ func TestContextMembers(t *testing.T) {
 func TestContextMembersAreEnough(t *testing.T) {
 	const whole = `{"a":1,"a?":2,"größe":"L","gr":"x","数量":4,"a-b":5,"b c":6,"d":{"é":8}}`
 	for _, text := range []string{"{{context.größe}}", "{{ context.größe-}} ", "{{context.${größe}}}", `{{context["größe"]}}`, "{{ context . 数量 }}", "{{context.a?}}", "{{context.a-}}",
-		"{{context.a-b}}", "{{context['b c']}}", "{{context.d.é}}", "{{ context.größe[0] }}{{ context.a? }}", "{% assign c = context %}{{c.größe}}", "{% if context.größe == 'L' -%} x {%- endif%}"} {
+		"{{context.a-b}}", "{{context['b c']}}", "{{context.d.é}}", "{{ context.größe[0] }}{{ context.a? }}", "{% assign c = context %}{{c.größe}}", "{{ context.size }}", "{% if context.size > 5 %}{{ context.first | join }}{% endif %}", "{% if context.größe == 'L' -%} x {%- endif%}"} {
 		v := &mail.TemplateVersion{Subject: "s", Text: text, Class: mail.ClassMarketing}
 		compiled, err := Compile(v)
 		if err != nil {

@@ -79,6 +79,9 @@ const (
 	// the log: a bounce can be faster. After it, it is past its retention.
 	freshFor = time.Hour
 
+	// dayMillis tells ids of journeys' mail, which begin with the day of an entry.
+	dayMillis = int64(24 * time.Hour / time.Millisecond)
+
 	// sender is under what reports are written: no key of the API has that id.
 	sender = "mail that came back"
 )
@@ -147,10 +150,38 @@ func (in *Inbox) row(ctx context.Context, key mail.SendKey) (*mail.SendRow, erro
 	if len(rows) > 0 {
 		return &rows[0], nil
 	}
-	if age := in.Clock.Now().Sub(sluice.MessageTime(key.Message)); age < freshFor {
-		return nil, fmt.Errorf("look up the send %s.%d of a report: %w", key.Message, key.Number, errNotYet)
+	since, err := in.missingSince(ctx, key)
+	if err == nil && in.Clock.Now().Sub(since) < freshFor {
+		err = errNotYet
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up the send %s.%d of a report: %w", key.Message, key.Number, err)
 	}
 	return nil, nil
+}
+
+// missingSince returns a moment from which on a send that is not in the ledger may have been
+// on its way there: when its message was made. The id of a journey's mail begins with the day
+// on which its person entered, and says nothing of that; then it is the first report of it.
+func (in *Inbox) missingSince(ctx context.Context, key mail.SendKey) (time.Time, error) {
+	made := sluice.MessageTime(key.Message)
+	if made.UnixMilli()%dayMillis != 0 {
+		return made, nil
+	}
+	return in.firstSeen(ctx, "missing:"+key.Message+"."+strconv.Itoa(key.Number))
+}
+
+// firstSeen returns when a name was seen first, now if not within rememberFor.
+func (in *Inbox) firstSeen(ctx context.Context, name string) (time.Time, error) {
+	first, err := in.Once(ctx, name, strconv.FormatInt(in.Clock.Now().UnixMilli(), 10), rememberFor)
+	if err != nil {
+		return time.Time{}, err
+	}
+	millis, err := strconv.ParseInt(first, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read when a report came first: %q: %w", first, err)
+	}
+	return time.UnixMilli(millis), nil
 }
 
 // choose returns what a report says of an address. One that names others alone
@@ -261,16 +292,12 @@ func (in *Inbox) record(ctx context.Context, row *mail.SendRow, e *bounce.Event,
 		in.Stats.count(resultRepeated)
 		return nil
 	}
-	now := in.Clock.Now().UnixMilli()
 	id := eventID(row, word)
-	first, err := in.Once(ctx, id, strconv.FormatInt(now, 10), rememberFor)
+	first, err := in.firstSeen(ctx, id)
 	if err != nil {
 		return err
 	}
-	millis, err := strconv.ParseInt(first, 10, 64)
-	if err != nil {
-		return fmt.Errorf("read when a report came first: %q: %w", first, err)
-	}
+	millis := first.UnixMilli()
 	if err := in.accept(ctx, element(row, e, id, millis, claimed)); err != nil {
 		return err
 	}

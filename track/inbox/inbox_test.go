@@ -133,6 +133,29 @@ func TestWhatIsKnown(t *testing.T) {
 	}
 }
 
+// TestJourneyMailNotThereYet: the id of a journey's mail says on which day its person entered,
+// not when it was made. A report about one that is not in the ledger is asked for again for an
+// hour, and then it is taken as it is.
+func TestJourneyMailNotThereYet(t *testing.T) {
+	w := newWorld(t)
+	now := w.Clock.Now()
+	message := sluice.PlacedMessageID(now.Add(-20*24*time.Hour).Truncate(24*time.Hour).UnixMilli(), 7, []byte("journey/1"))
+	local, err := w.Tokens.Local(verp.Send{Partition: 1, Message: message, Number: 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := w.Clock.(*clocktest.Clock)
+	for range 2 {
+		if err := w.Receive(t.Context(), "", local+"@bounces.test", []byte(hard)); !errors.Is(err, errNotYet) || len(w.elements) != 0 {
+			t.Fatalf("%v, %q; want it asked for again", err, w.elements)
+		}
+		clock.Move(freshFor / 2)
+	}
+	if err := w.Receive(t.Context(), "", local+"@bounces.test", []byte(hard)); err != nil || len(w.elements) != 1 {
+		t.Fatalf("%v, %q; want it taken", err, w.elements)
+	}
+}
+
 // TestComesAgain: a report that comes again is the same event, at the same time.
 func TestComesAgain(t *testing.T) {
 	w := newWorld(t)

@@ -100,9 +100,6 @@ func meaningOf(a *httponce.Answer) mail.Result {
 	if r.Kind == 0 {
 		r.Kind = mail.ResultDeferred
 	}
-	if r.Blame == mail.BlameRoute && !r.Throttled {
-		r.Cause = a.Cause()
-	}
 	switch text := strings.ToLower(body.Message); {
 	case strings.Contains(text, "is not verified"), strings.Contains(text, "are not verified"):
 		// "Email address is not verified": a sender that SES does not know, or the
@@ -110,6 +107,9 @@ func meaningOf(a *httponce.Answer) mail.Result {
 		r.Kind, r.Blame, r.RetryAfter = mail.ResultDeferred, mail.BlameRoute, paused.after
 	case r.Throttled && strings.Contains(text, "daily"):
 		r.RetryAfter = refusals["LimitExceededException"].after // of 24 rolling hours
+	}
+	if r.Blame == mail.BlameRoute && !r.Throttled {
+		r.Cause = a.Cause()
 	}
 	r.Text = mail.ReplyText(strings.TrimSpace(name + " " + body.Message))
 	if r.Text == "" {

@@ -193,6 +193,9 @@ func TestJudge(t *testing.T) {
 		if r.Kind != c.kind || r.Blame != c.blame || r.Throttled != c.throttled || (r.RetryAfter > 0) != c.later || r.Code != c.status || r.Text == "" {
 			t.Errorf("%d %s %s: %+v", c.status, c.errorType, c.body, r)
 		}
+		if down := r.Blame == route && !r.Throttled; (r.Cause != "") != down {
+			t.Errorf("%d %s %s: its cause is %q", c.status, c.errorType, c.body, r.Cause)
+		}
 	}
 }
 
