@@ -46,7 +46,7 @@ const maxSelectorBytes = 254
 // What may be stopped at once. All mail, a class and a priority are never refused: these
 // are the brake, and their names are six.
 const (
-	MaxStops      = 24  // tags and messages: each has a sublane of its own
+	MaxStops      = 24  // tags and messages: each has a sublane of its own, where there is room
 	MaxRouteStops = 192 // routes: 64, and the mail of one class or the other of each
 )
 

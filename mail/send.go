@@ -60,8 +60,8 @@ func ParseClass(word string) (Class, bool) { return classWords.Parse(word) }
 type SendState byte
 
 // The states. A send is accepted as waiting; a deferred one waits again. All
-// others are final, but that evidence may turn in doubt into sent or failed,
-// and that transactional mail in doubt is attempted once more.
+// others are final, but that evidence may turn in doubt into sent or failed, and
+// cancelled or suppressed into sent, and that transactional mail in doubt is attempted once more.
 const (
 	SendWaiting    SendState = 1
 	SendSent       SendState = 2 // somebody else has taken responsibility for it (RFC 5321, 6.1)
@@ -190,8 +190,8 @@ func SendPartition(to string, partitions int) int {
 
 // Outcome is what has become of a send, on its way to the store: an item of the
 // log, from which come the row of `sends` and an event. It holds if the row's
-// state is Was; else it came too late, which the row's life says, and changes
-// nothing else. One that was recorded before changes nothing at all.
+// state is Was, or if it says sent of one that was cancelled or suppressed meanwhile. Else it
+// came too late, which the row's life says, and changes nothing else. One that was recorded before changes nothing at all.
 type Outcome struct {
 	Message    string
 	Number     int
@@ -375,11 +375,11 @@ type SendStore interface {
 	// come. In the order of keys, after one, at most limit; fewer: there are no more.
 	LaneKeys(ctx context.Context, partition int, after SendKey, limit int) ([]LaneKey, error)
 
-	// InDoubt lists sends in doubt, oldest first, after one, at most limit.
+	// InDoubt lists sends in doubt, in the order of keys, after one, at most limit.
 	InDoubt(ctx context.Context, afterMessage string, afterNumber, limit int) ([]SendRow, error)
 
-	// UserSends lists the sends with a user.ID, newest first, at most limit, of those
-	// before one; the zero SendKey: from the newest.
+	// UserSends lists the sends with a user.ID, from the last key back, at most limit, of those
+	// before one; the zero SendKey: from the last.
 	UserSends(ctx context.Context, user user.ID, before SendKey, limit int) ([]SendRow, error)
 
 	// NewestSends lists all sends, those accepted last first, at most limit, of those

@@ -16,7 +16,7 @@ type DumpStore interface {
 	Snapshot(ctx context.Context) (Snapshot, error)
 
 	// BeginRestore marks the database as half restored and empties its standard
-	// tables. It must have this program's schema. Without replace it is refused
+	// tables, but cursors, leases and secrets. It must have this program's schema. Without replace it is refused
 	// if one of them has a row, unless an earlier restore was never finished.
 	// Until Finish, Restoring is true, and no program may work on the database.
 	BeginRestore(ctx context.Context, replace bool) (Restore, error)

@@ -134,7 +134,8 @@ type Board interface {
 
 // Watcher has sender domains looked at when mail of theirs is met for the first
 // time, and again when what was found has grown old. It works in the
-// background, so that no mail waits for DNS. Its methods may be called from
+// background: mail waits for DNS only where domains must be good to be accepted, for some
+// seconds (Await). Its methods may be called from
 // several goroutines.
 type Watcher struct {
 	Look  func(ctx context.Context, domain string) doctor.Examination

@@ -14,12 +14,12 @@ import (
 type Take struct {
 	OK bool
 
-	// Wait is after what time to ask again; 0: another transport takes it.
+	// Wait is after what time to ask again, never 0 unless OK.
 	Wait time.Duration
 
 	// Lane, if not empty, is where the mail is queued separately: the sublane
 	// of its domain, or of the routes that take it. The spool moves it there.
-	// Empty: it stays where it is, and a worker of another transport takes it.
+	// Empty: it stays where it is.
 	Lane string
 }
 

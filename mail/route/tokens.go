@@ -28,7 +28,8 @@ const (
 	// asked again at once.
 	callFor = 700 * time.Millisecond
 
-	// maxWait bounds after what time to ask again: what is known may change.
+	// maxWait bounds after what time to ask again where a route goes at all: what is known
+	// may change.
 	maxWait = time.Second
 
 	maxWant = 100_000

@@ -14,7 +14,7 @@ import (
 type Down struct {
 	Cause mail.Cause // empty: it works
 	Text  string     // what went wrong last, one line
-	Since time.Time  // when it last worked or the cause was another
+	Since time.Time  // when it first failed for this cause
 }
 
 // String says so in a line; empty: it works.

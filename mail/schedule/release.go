@@ -23,7 +23,7 @@ const (
 	releaseEvery = time.Second
 	releasePage  = 100
 
-	// Kept is for how long the row of a schedule stays that is over.
+	// Kept is for how long after its due time the row of a schedule stays that is over.
 	Kept       = 30 * 24 * time.Hour
 	sweepEvery = time.Hour
 )
@@ -120,7 +120,7 @@ func (x *Releaser) page(ctx context.Context, state mail.ScheduleState, now time.
 	return rows, nil
 }
 
-// sweep removes schedules that are over since a moment. Those in doubt stay for
+// sweep removes schedules that are over and were due before a moment. Those in doubt stay for
 // somebody to look at.
 func (x *Releaser) sweep(ctx context.Context, before time.Time) error {
 	for _, state := range []mail.ScheduleState{mail.ScheduleReleased, mail.ScheduleCancelled} {

@@ -11,7 +11,7 @@ import (
 // "\r.\r\n" for the end of a message lets the rest of it be read as commands.
 // That is how mail is smuggled (CVE-2023-51764, -51765, -51766). So content
 // ends with CRLF.CRLF and nothing else. Content with anything that another
-// server might take for an end is refused as a whole, after it has been read to
+// server might take for an end is refused as a whole by servers that take mail to be sent, after it has been read to
 // its real end. After a command that does not end in CRLF nothing more is read
 // at all.
 
@@ -79,8 +79,8 @@ func (in *input) line() ([]byte, error) {
 
 // content hands the lines of a message to add, with their CRLF and without
 // their stuffed dots (RFC 5321, 4.5.2), up to CRLF.CRLF. It returns an *fault
-// if a CR or LF was by itself. Then add did not get all of it, but what follows
-// in the input is still the next command.
+// if a CR or LF was by itself. Then add got all of it all the same, and what
+// follows in the input is still the next command.
 func (in *input) content(add func([]byte) error) error {
 	in.lines, in.wrong = 1, nil
 	start := true // of a line: what is before it ended in CRLF

@@ -82,7 +82,7 @@ type Options struct {
 
 	// Receiver takes mail to its own addresses, from everybody and without a login.
 	// nil: it is mail to be sent, for the Submitter, which a Receiver takes the place of,
-	// as it does of Authority, Check and OpenLoopback.
+	// as it does of Authority and OpenLoopback.
 	Receiver Receiver
 
 	Clock sluice.Clock

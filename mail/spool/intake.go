@@ -24,14 +24,15 @@ const namesTogether = 3
 
 // Intake takes drafts in: their contents to the database if they are large,
 // then their sends to the logs. Both are written in groups with those of others
-// (flow.Writer, bodyWriter). It is a mail.Submitter.
+// (flow.Writer, BodyWriter). It is a mail.Submitter.
 type Intake struct {
 	Writer     *flow.Writer
 	Bodies     *BodyWriter
 	Partitions int
 	Clock      sluice.Clock
 
-	// Accepted counts the sends that were accepted; nil: nobody asks.
+	// Accepted counts the sends that were accepted, repeats under a name again; nil: nobody
+	// asks.
 	Accepted *atomic.Int64
 
 	// Room bounds the pending mail; nil: no bound.

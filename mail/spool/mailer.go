@@ -157,7 +157,7 @@ type recipient struct {
 }
 
 // recipients looks up the recipients of mails that are templates or are to be
-// tracked. Who is not there is left out.
+// tracked. Who is not there is the zero recipient.
 func (m *Mailer) recipients(ctx context.Context, mails []Mail, asked []mail.Track) (map[user.Key]recipient, error) {
 	var q user.Query
 	waits := false                        // for the answer, however long it takes

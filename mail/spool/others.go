@@ -30,7 +30,7 @@ const (
 	// vain the rest is up to vainShare times, or vainRest where that is longer.
 	// So where few sends wait, a domain that takes mail again has its mail
 	// within about a second. Where many wait, the rounds of a partition take a
-	// seventeenth of the time.
+	// seventeenth of the time, and more where a round takes longer than 0.3 s.
 	roundShare     = 4
 	roundRestLeast = 300 * time.Millisecond
 	roundRest      = 5 * time.Second

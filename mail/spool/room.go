@@ -28,10 +28,10 @@ const (
 //
 // The idea. What waits is counted in Redis, in the steps that put it into a
 // lane and take it out (flow.Lanes.Owe, record.lua), by key. A process reads
-// the sums when mail is handed in and they are a second old, never in the
-// background. What it has accepted itself since that read began is added. So
+// the sums when mail is handed in, or when the bounds are looked at, and they are a second
+// old, or 20 times as old as the last read took. What it has accepted itself since that read began is added. So
 // the bound is exact, with two exceptions: mail that other processes accepted
-// within that second, and mail still in the logs (backlog_megabytes). While the
+// within that time, and mail still in the logs (backlog_megabytes). While the
 // sums cannot be read, the last ones count, and all that this process accepts
 // meanwhile. It goes on until its own mail fills what was left.
 //

@@ -19,7 +19,7 @@ import (
 // all at once, and keeps its large windows.
 //
 // It begins with few and doubles with each full window that was quick; what is slow
-// takes effect at once, by halves at least. A window of one says nothing about the
+// takes effect at once, by half at most for each window. A window of one says nothing about the
 // time between replies, so every eighth takes two (probeEvery).
 //
 // All workers of a transport share it; it is guarded by Sender.mu.

@@ -34,7 +34,7 @@ type Tracked struct {
 
 // trackLookup is how long mails that are ready wait until it is known whether their
 // recipients may be tracked. After that they leave as they are: a database that
-// hangs keeps no such mail back.
+// hangs keeps no such mail back, if no mail of a template is in the same window.
 const trackLookup = 5 * time.Second
 
 // untracked tells how many mails of a window leave as they are, because it is not

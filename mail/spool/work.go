@@ -11,8 +11,8 @@ import (
 
 // crew is the workers of a transport.
 //
-// A worker that has no window waits to be woken. Each mail that comes wakes
-// one worker of each transport. A worker that has taken something and meets a
+// A worker that has no window waits to be woken. Mail that comes wakes one
+// worker of each transport, and one of those for urgent mail. A worker that has taken something and meets a
 // mail that another transport will take wakes one worker of each other
 // transport. Only what has been taken can have brought that mail to the head of
 // its lane, so the wakes come to rest. A transport whose workers are all at

@@ -35,7 +35,8 @@ const (
 //
 // What has been taken over is noted beside the set (flow.Set) after it is
 // committed. Where that note is of another database or moment, or lost, it is made
-// again out of the rows, so that members that came or went meanwhile are found.
+// again out of the rows, so that members that came or went meanwhile are found. Members that
+// an operator has removed are then taken over again: the rows do not say when they came.
 //
 // The note names the cursor of the set, a random number that each commit of rows
 // changes. So a database that goes back takes the number back with the rows. The

@@ -38,15 +38,15 @@
 //
 // # What HTML is safe from
 //
-// In the HTML part every output is escaped, unless it has been: raw, escape and
-// newline_to_br make HTML, as does capture, whose outputs were escaped. Any
-// other filter makes a text of HTML, which is escaped, then perhaps twice: that
+// In the HTML part every output is escaped, unless it has been: raw, escape,
+// escape_once and newline_to_br make HTML, as does capture, whose outputs were escaped.
+// Any other filter that makes a text makes one that is escaped, then perhaps twice: that
 // is ugly and harmless, the reverse would not be. Subject, sender and headers
 // are single lines. What breaks a line there becomes a blank, so no value can
 // add a header (CR and LF; RFC 5322, 2.2).
 //
-// What the reference takes in silence, or puts out as an error into the mail,
-// is an error here. It is an error of the template when it is made, with its
+// Some of what the reference takes in silence (to compare what has no order, to divide by
+// 0), or puts out as an error into the mail, is an error here. It is an error of the template when it is made, with its
 // line, or of the recipient, who then gets no mail.
 //
 // # Where it differs from the reference

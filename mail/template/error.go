@@ -15,10 +15,10 @@ const (
 	KindSyntax  Kind = 1 // the template is no template
 	KindLimit   Kind = 2 // it is too large, or does too much for this recipient
 	KindTime    Kind = 3 // it took too long: perhaps because the machine is busy
-	KindMissing Kind = 4 // strict, and a variable is not given
+	KindMissing Kind = 4 // what the template needs is not given
 	KindValue   Kind = 5 // a value with which what is asked for cannot be done
 	KindAborted Kind = 6 // the template itself says that this mail is not to be sent
-	KindInput   Kind = 7 // the variables are no JSON object
+	KindInput   Kind = 7 // the variables or the content cannot be used
 )
 
 var kindWords = sluice.Words[Kind]{KindSyntax: "syntax", KindLimit: "limit", KindTime: "time", KindMissing: "missing", KindValue: "value", KindAborted: "aborted", KindInput: "input"}

@@ -23,7 +23,8 @@ import (
 //
 // A line that begins with a tab goes on with the one before it, after a line
 // break. A line of a long text that begins with --- has a backslash before it.
-// What Format writes, ParseFile reads as it was.
+// What Format writes, ParseFile reads as it was, but for a CR at the end of a line of a
+// short text.
 
 const (
 	fileHTML   = "--- html"

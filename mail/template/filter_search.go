@@ -68,7 +68,7 @@ func (r *run) search(in value, args []value, visit func(i int, v value, fits boo
 }
 
 // property is what an element of a list has: a member; of a text, a text in it; of a
-// number, itself. known is false of what can have nothing.
+// whole number, itself. known is false of what can have nothing.
 func (r *run) property(v, key value) (found value, known bool) {
 	name, named := plainText(key)
 	if text, ok := plainText(v); ok {

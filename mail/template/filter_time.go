@@ -69,7 +69,7 @@ func (r *run) moment(v value) (time.Time, bool) {
 		return proseTime(strings.Trim(text, blanks))
 	}
 	t := time.UnixMilli(millis).UTC()
-	// A time that was written with an offset is shown in it.
+	// A time in RFC 3339 with an offset is shown in it, all others in UTC.
 	if zoned, err := time.Parse(time.RFC3339Nano, strings.Trim(text, blanks)); err == nil {
 		t = zoned
 	}

@@ -135,7 +135,8 @@ func (n *ifNode) render(r *run) signal {
 	return goOn
 }
 
-// caseNode renders all branches that have the value, else the else branches.
+// caseNode renders all branches that have the value, else the else branches; those too that
+// stand before the first that has it.
 type caseNode struct {
 	subject  operand
 	branches []whenBranch

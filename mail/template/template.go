@@ -143,7 +143,7 @@ func checkText(text string) *Error {
 	return nil
 }
 
-// ourHeaders are those that Sluice writes itself.
+// ourHeaders are those that a template may not have: Sluice writes them itself, or servers do.
 var ourHeaders = map[string]bool{
 	"from": true, "sender": true, "to": true, "cc": true, "bcc": true, "subject": true, "date": true, "message-id": true,
 	"mime-version": true, "received": true, "return-path": true, "dkim-signature": true,

@@ -12,7 +12,7 @@ import (
 )
 
 // value is what a variable or an expression is: nil, bool, int64, float64,
-// string, safe, list, *object, span, moment, user or special.
+// string, safe, list, *object, span, moment, *loop, user or special.
 type value any
 
 // safe is a text that is HTML already: it is not escaped again.

@@ -28,7 +28,7 @@ import (
 //
 // Firsts are those of a send, as the columns of its row have them: by them it is known
 // how many mails were opened, not how often. A click of our own pages is counted when it
-// is judged, ten seconds later, under the hour in which it happened.
+// is judged, ten seconds later, a machine's at once, under the hour in which it happened.
 //
 // What was tried and dropped. Names of series ("mail:CAMPAIGN:opened"): they cannot be
 // added up by one of their parts, and take the places of other names. A table of all

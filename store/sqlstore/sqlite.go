@@ -33,8 +33,8 @@ var _ dialect = (*sqliteDialect)(nil)
 // At SQLite's own 4 MB every effect of some size pays for a copy.
 const walPages = 16384
 
-// writerCacheKB is how many pages the writer keeps. A transaction that changes
-// more of them writes them to the log before its end, and reads them again.
+// writerCacheKB is how many KiB of pages the writer keeps. A transaction that changes
+// more writes them to the log before its end, and reads them again.
 // That happens with keys in no order: nearly every page of their index changes.
 const writerCacheKB = 32 << 10
 

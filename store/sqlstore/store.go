@@ -28,7 +28,7 @@ type Options struct {
 	// but does not answer; 0: 20 s.
 	OpenTimeout time.Duration
 
-	// ReadConns bounds the connections that read; 0: 4.
+	// ReadConns bounds the connections that read; 0: 4, beside a program that runs 2.
 	ReadConns int
 
 	// Beside is the store of the process, if this is one more writer beside it (Writers):

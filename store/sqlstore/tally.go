@@ -13,7 +13,7 @@ import (
 // if the bulk path reports duplicates is the table asked which places of this
 // effect it has now (index log_position). If it has other places than were
 // inserted, some were there before, as after a cursor was set back. Then the
-// effect goes row by row, where each row reports its outcome.
+// effect goes by pieces or row by row, where each row reports its outcome.
 
 // tallyKey is what events are counted under.
 type tallyKey struct {

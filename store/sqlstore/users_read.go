@@ -16,7 +16,7 @@ var _ user.Store = (*Store)(nil)
 
 // Users implements user.Store. It is several statements, each of up to
 // maxUserKeys keys. The data of one user does not fall apart, since a key
-// brings its user in the same statement.
+// brings its user in the same statement, but of an address that very many have.
 func (s *Store) Users(ctx context.Context, q user.Query) (user.Answer, error) {
 	a := newAnswer(q.MaxBytes)
 	a.Numbers = make(map[int]user.Numbers)
@@ -103,7 +103,7 @@ func (s *Store) keyOwners(ctx context.Context, kind user.KeyKind, names []string
 // addressOwners finds the users of addresses, by a statement for n. Very many
 // users may have one address: the statement returns some more rows than it has
 // addresses. If that is not enough, each half of them is asked for by itself.
-// So a crowd is read in some ten pieces of a few hundred rows, not whole.
+// So a crowd is read in some ten pieces of at most n and two hundred rows, not whole.
 func (s *Store) addressOwners(ctx context.Context, kind user.KeyKind, names []string, n int, a *answer) error {
 	most := n + 2*user.MaxSharing
 	piece := newAnswer(a.most)

@@ -6,8 +6,8 @@ import (
 	"sluice"
 )
 
-// feedbackTypes are what a feedback report says (RFC 5965, 7.3; RFC 6430 not-spam,
-// which takes a complaint back). Other types are unknown, as auth-failure (RFC 6591).
+// feedbackTypes are what a feedback report says (RFC 5965, 7.3). Other types are unknown,
+// as not-spam, which takes a complaint back (RFC 6430), and auth-failure (RFC 6591).
 var feedbackTypes = map[string]string{
 	"abuse":       sluice.EventComplained,
 	"fraud":       sluice.EventComplained,

@@ -71,8 +71,8 @@ func (e *Event) bounced(r *refusal) {
 }
 
 // facts returns the metadata with what the event says of a refusal or of a program. These
-// come before a member of the sender's with their name. Events may share the map of
-// metadata, so it is not changed.
+// come before a member of the sender's with their name. Events may share the
+// metadata, so they are not changed.
 func (e *Event) facts() map[string]json.RawMessage {
 	all := make(map[string]json.RawMessage, len(e.Metadata)+5)
 	for _, m := range e.Metadata {

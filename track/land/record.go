@@ -23,7 +23,7 @@ type Appender interface {
 }
 
 // Recorder makes events of opens and clicks durable. Record may be called by
-// several goroutines at once; Run and Close once each.
+// several goroutines at once; Run once.
 //
 // The idea. An event has its id and its time before it is offered to anything.
 // An append of unknown fate, the copy of it in a file and the replay of that

@@ -39,7 +39,7 @@ const (
 // Options are what a client is made of.
 type Options struct {
 	Workers int           // how many requests at once, each on a connection of its own over HTTP/1
-	Timeout time.Duration // of a request, from the first byte to the last of its answer
+	Timeout time.Duration // of a request, from the dial to the last byte of its answer
 	Roots   *x509.CertPool
 }
 

@@ -52,7 +52,7 @@ type Settings struct {
 	IdempotencyHeader string
 
 	// NotTaken are statuses from 500 on that say that the mail was not taken. The
-	// others leave it in doubt.
+	// others, but for 503, leave it in doubt.
 	NotTaken []int
 
 	Roots *x509.CertPool // who may sign the server's certificate; nil: the system's

@@ -35,7 +35,7 @@ const (
 
 // sign adds to a request what AWS's Signature Version 4 wants: the time, the
 // token of temporary credentials, and the signature. The signature covers them,
-// the host, the type and the length of the content, and the content
+// the host, the type of the content, and the content
 // (https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html).
 // path is as the canonical request has it: what the request's path has escaped
 // is escaped once more. There is no query.

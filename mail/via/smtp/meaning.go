@@ -44,7 +44,8 @@ func saysSlower(text []byte) bool {
 // What is refused before MAIL is no attempt at any mail. What is refused at MAIL
 // because of who we are is tried again once the route works: it would be
 // refused for every mail. What is refused at RCPT or later has failed for this
-// recipient, whatever the reason, but one who is not to blame is not suppressed.
+// recipient, whatever the reason, but for 503, 552 and commands that are not known, which
+// are tried again. One who is not to blame is not suppressed.
 func meaningOf(at step, code int, enhanced string, text []byte) (kind mail.ResultKind, blame mail.Blame, throttled bool) {
 	listed := mail.SaysListed(string(text))
 	slower := saysSlower(text)

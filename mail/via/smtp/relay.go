@@ -47,7 +47,7 @@ const (
 )
 
 // Timeouts are how long a reply, or the taking of a block of content, may take.
-// Zero values are the defaults, those of RFC 5321, 4.5.3.2 but for Probe.
+// Zero values are the defaults, those of RFC 5321, 4.5.3.2, but for Connect, Probe and Closing.
 type Timeouts struct {
 	Connect  time.Duration // until the connection is there, and TLS
 	Greeting time.Duration // until the server's first reply
