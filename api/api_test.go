@@ -131,7 +131,7 @@ func (p *program) Services() *Services {
 		Canceller: p.canceller, Ledger: p.ledger, Decider: p.decider, Operator: p.operator, Domains: p.domains, Mailboxes: p.mailboxes,
 		Applied: func(context.Context, []user.Key) error { return p.late },
 		Unlist:  NotRunning.Unlist, SenderRefused: NotRunning.SenderRefused,
-		WaitsFor: func(string, mail.Class) []string { return []string{"relay refused"} },
+		WaitsFor: func(string, mail.Class, string) []string { return []string{"relay refused"} },
 	}
 }
 

@@ -135,7 +135,7 @@ func (q *request) shownMessage(id string, rows []mail.SendRow) messageShown {
 	for i := range rows {
 		shown.Sends[i] = shownSend(&rows[i], id)
 		if r := &rows[i]; r.State == mail.SendWaiting || r.State == mail.SendInDoubt && r.DueMillis != 0 {
-			shown.Sends[i].WaitsFor = q.WaitsFor(rows[i].To, rows[i].Class)
+			shown.Sends[i].WaitsFor = q.WaitsFor(rows[i].To, rows[i].Class, rows[i].AskedRoute())
 		}
 	}
 	return shown

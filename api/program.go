@@ -95,8 +95,8 @@ type Services struct {
 	SenderRefused func(ctx context.Context, address string) error
 
 	// WaitsFor returns why the routes do not work that would take a mail, one line
-	// each, as far as this process has tried them.
-	WaitsFor func(to string, class mail.Class) []string
+	// each, as far as this process has tried them. route is the one that it asks for, or empty.
+	WaitsFor func(to string, class mail.Class, route string) []string
 }
 
 // DeadLetters are items that could not be applied. Every store.Store has them.
@@ -111,5 +111,5 @@ var NotRunning = &Services{
 	Applied:       func(context.Context, []user.Key) error { return errNotRunning },
 	Unlist:        func(context.Context, []string) map[string]error { return nil }, // nothing was removed here either
 	SenderRefused: func(context.Context, string) error { return nil },
-	WaitsFor:      func(string, mail.Class) []string { return nil },
+	WaitsFor:      func(string, mail.Class, string) []string { return nil },
 }

@@ -156,7 +156,7 @@ func (q *request) sendsOfMessage(id string) (any, error) {
 		for i := range rows {
 			found.Sends = append(found.Sends, foundSend(&rows[i]))
 			if r := &rows[i]; r.State == mail.SendWaiting {
-				found.Sends[i].WaitsFor = q.WaitsFor(r.To, r.Class)
+				found.Sends[i].WaitsFor = q.WaitsFor(r.To, r.Class, r.AskedRoute())
 			}
 		}
 		return err

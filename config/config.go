@@ -89,7 +89,7 @@ type Config struct {
 	PublicURL       string    `yaml:"public_url" doc:"The address by which browsers reach this server, perhaps through a proxy: links in mails begin with it. https://HOST, or with a path." sample:"https://mail.example.com"`
 	Proxies         []string  `yaml:"proxies" doc:"Addresses and networks of proxies before this server. What they say in X-Forwarded-For is believed, and nobody else. On a command line or in the environment: separated by commas." sample:"[10.0.0.7, 10.1.0.0/16]"`
 	Hosts           []string  `yaml:"hosts" doc:"Names by which requests may address a server that listens on loopback, beside localhost and public_url's host: those that a proxy passes on in Host. Others are refused, so that no page in a browser on this machine can ask it (DNS rebinding). On a command line or in the environment: separated by commas." sample:"[api.example.com]"`
-	PlainServers    []string  `yaml:"plain_servers" doc:"Servers of Redis, databases and MongoDB on other machines that may be reached without TLS and without a password, because nobody else is on the way: addresses, networks, names. Of all others sluice doctor reports an error, and each start logs a warning. On a command line or in the environment: separated by commas." sample:"[10.0.0.0/8, redis.internal]"`
+	PlainServers    []string  `yaml:"plain_servers" doc:"Servers of Redis, databases and MongoDB on other machines that may be reached without TLS and without a password, because nobody else is on the way: addresses, networks, names. Of all others sluice doctor reports an error, and each start logs one. On a command line or in the environment: separated by commas." sample:"[10.0.0.0/8, redis.internal]"`
 	Secret          Secret    `yaml:"secret" only:"noflag" doc:"Signs the links in mails, at least 32 characters: head -c 32 /dev/urandom | base64. The same for all processes. Without it one is made and kept in the database. Never printed."`
 	SecretPrevious  Secret    `yaml:"secret_previous" only:"noflag" doc:"The secret before this one: links that it has signed stay good until they expire. Never printed."`
 	OptIn           []OptIn   `yaml:"optin" only:"file" doc:"Forms of double opt-in: the form's name, then its settings. POST /v1/optin/NAME asks, a link that is mailed confirms; docs/consent.md explains it. Needs public_url."`
@@ -311,8 +311,11 @@ func (c *Config) File() (name string, secret bool) {
 	if inFile("timeseries") {
 		urls = append(urls, c.TimeSeries)
 	}
-	for _, l := range c.Lists { // lists and hashes are only in files
+	for _, l := range c.Lists { // lists, sets and hashes are only in files
 		urls = append(urls, l.Redis)
+	}
+	for _, s := range c.SuppressionSets {
+		urls = append(urls, s.Redis)
 	}
 	for _, h := range c.Hashes {
 		if !slices.Equal(h.Redis, []URL{c.Redis}) { // else it may be the default

@@ -315,17 +315,18 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 func TestSecretsInTheFile(t *testing.T) {
 	const mail = "alerts: {email: a@h, from: a@h, smtp: 'smtp://%sh:1'}"
 	for body, want := range map[string]bool{
-		"data: x":                                    false,
-		"redis: redis://h:1":                         false,
-		"redis: redis://:pw@h:1":                     true,
-		"database: mysql://u:pw@h/d":                 true,
-		"root_key: 0123456789abcdef0123456789abcdef": true,
-		"lists: {q: {redis: 'redis://:pw@h'}}":       true,
-		"alerts: {webhook: 'https://h/hunter2'}":     true,
-		"alerts: {secret: 0123456789abcdef}":         true,
-		fmt.Sprintf(mail, "u:pw@"):                   true,
-		fmt.Sprintf(mail, ""):                        false,
-		"hashes: [{dirty: d, key: '{date}|{name}'}]": false,
+		"data: x":                                         false,
+		"redis: redis://h:1":                              false,
+		"redis: redis://:pw@h:1":                          true,
+		"database: mysql://u:pw@h/d":                      true,
+		"root_key: 0123456789abcdef0123456789abcdef":      true,
+		"lists: {q: {redis: 'redis://:pw@h'}}":            true,
+		"suppression_sets: {s: {redis: 'redis://:pw@h'}}": true,
+		"alerts: {webhook: 'https://h/hunter2'}":          true,
+		"alerts: {secret: 0123456789abcdef}":              true,
+		fmt.Sprintf(mail, "u:pw@"):                        true,
+		fmt.Sprintf(mail, ""):                             false,
+		"hashes: [{dirty: d, key: '{date}|{name}'}]":      false,
 	} {
 		if name, secret := mustLoad(t, body, nil, nil).File(); name == "" || secret != want {
 			t.Errorf("%s: file %q, a secret in it: %v", body, name, secret)

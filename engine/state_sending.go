@@ -106,9 +106,9 @@ func (l *lostSends) warnings(store mail.SendStore, clock sluice.Clock) (all []st
 }
 
 // waitsFor returns why the routes do not work that would take a mail, one line
-// each, as far as this process has tried them.
-func (e *core) waitsFor(to string, class mail.Class) (all []string) {
-	for _, down := range e.sending.router.Why(to, class) {
+// each, as far as this process has tried them. route is the one that it asks for, or empty.
+func (e *core) waitsFor(to string, class mail.Class, route string) (all []string) {
+	for _, down := range e.sending.router.Why(to, class, route) {
 		all = append(all, down.String())
 	}
 	return all

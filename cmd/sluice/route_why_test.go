@@ -136,9 +136,15 @@ func TestWhyARouteDoesNotWork(t *testing.T) {
 	configure(t, dir, file(certificate))
 	s = serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 	await(t, "the server of the private authority has the mail", func() bool { return relay.metric(t, "sluice_smtp_accepted_recipients_total") == 1 })
+	var text, status string
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("it was found last:\n%s\n%s", text, status)
+		}
+	})
 	await(t, "nothing is wrong with any of them any more", func() bool {
-		_, text := s.get(t, "/readyz")
-		_, status := s.ask(t, "GET", "/v1/status", "", "Authorization", "Bearer "+testRoot)
+		_, text = s.get(t, "/readyz")
+		_, status = s.ask(t, "GET", "/v1/status", "", "Authorization", "Bearer "+testRoot)
 		for _, name := range []string{"private", "https", "amazon"} {
 			if strings.Contains(text, "route "+name) || !strings.Contains(status, `"route":"`+name+`","breaker":"closed","paused_domains":0,"mails":1`) {
 				return false

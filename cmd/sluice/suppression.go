@@ -94,7 +94,7 @@ func runSuppression(ctx context.Context, c *call) error {
 
 // reader reads those that are added, by the flags.
 func (s *suppressing) reader() *suppress.Reader {
-	return &suppress.Reader{Preset: s.preset(), Scoped: s.given.has("scope"), Force: s.given.has("force")}
+	return &suppress.Reader{Preset: s.preset(), Scoped: s.given.has("scope"), Reasoned: s.given.has("reason"), Force: s.given.has("force")}
 }
 
 // service changes suppressions.
@@ -313,9 +313,10 @@ func (s *suppressing) importLines(ctx context.Context, lines *transfer.LineReade
 			continue
 		}
 		n.read++
-		one, wrong := mail.Suppression{}, line.Refused
+		var some []mail.Suppression
+		wrong := line.Refused
 		if wrong == nil {
-			one, wrong = reader.ParseLine(line.Text)
+			some, wrong = reader.ParseLine(line.Text)
 		}
 		if wrong != nil {
 			if n.bad++; n.bad <= maxToldLines {
@@ -324,7 +325,7 @@ func (s *suppressing) importLines(ctx context.Context, lines *transfer.LineReade
 			}
 			continue
 		}
-		if changes = append(changes, one); len(changes) == mail.MaxSuppressChanges {
+		if changes = append(changes, some...); len(changes) > mail.MaxSuppressChanges-len(mail.SuppressReasons) {
 			err = write()
 		}
 	}

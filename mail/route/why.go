@@ -60,9 +60,10 @@ func (s *Snapshot) addDirect(name string, why Down) {
 	}
 }
 
-// Why returns why the routes that would take a mail do not work. They are in
-// the order of the settings, as far as this process has tried them.
-func (r *Router) Why(to string, class mail.Class) (all []NamedDown) {
+// Why returns why the routes that would take a mail do not work: all that may, or the one
+// that it asks for. They are in the order of the settings, as far as this process has tried
+// them.
+func (r *Router) Why(to string, class mail.Class, asked string) (all []NamedDown) {
 	now := r.clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +71,7 @@ func (r *Router) Why(to string, class mail.Class) (all []NamedDown) {
 	if r.mode == Off || r.intoSink(to, d) {
 		return nil
 	}
-	for set := r.candidates(d, class, ""); set != 0; set &= set - 1 {
+	for set := r.candidates(d, class, asked); set != 0; set &= set - 1 {
 		x := r.routes[bits.TrailingZeros64(set)]
 		if l := x.told(d); l.why.Cause != "" {
 			all = append(all, NamedDown{x.name, l.why})

@@ -29,7 +29,7 @@ func TestWhyOfADirectRoute(t *testing.T) {
 		b.Report(t, mailTo("ann@"+domain), &r, b.clock.Now())
 		b.clock.Move(time.Second)
 	}
-	of := func(to string) string { return fmt.Sprint(b.Why(to, mail.ClassTransactional)) }
+	of := func(to string) string { return fmt.Sprint(b.Why(to, mail.ClassTransactional, "")) }
 	report(direct, "a.example", "")
 	if s := b.Routes()[0]; s.Why.Cause != "" || of("ann@a.example") != "[]" {
 		t.Errorf("%+v", s)
@@ -56,6 +56,9 @@ func TestWhyOfADirectRoute(t *testing.T) {
 	report(relay, "both.example", mail.CauseLogin)
 	if got := of("ann@both.example"); !strings.HasPrefix(got, "[direct dns since ") || !strings.Contains(got, " relay login since ") {
 		t.Error(got)
+	}
+	if got := fmt.Sprint(b.Why("ann@both.example", mail.ClassTransactional, "relay")); !strings.HasPrefix(got, "[relay login since ") || strings.Contains(got, "direct") {
+		t.Errorf("of mail that asks for one: %s", got)
 	}
 	report(direct, "b.example", "")
 	report(direct, "both.example", "")

@@ -101,11 +101,14 @@ func headerOf(cells []string) map[string]string {
 
 // parseRecord reads a record under a header. A reason in it that is none that is
 // known is what somebody's server said: that of the file is it.
-func (r *Reader) parseRecord(object string) (mail.Suppression, error) {
-	s, scoped, implied := r.Preset, false, mail.SuppressReason(0)
+func (r *Reader) parseRecord(object string) ([]mail.Suppression, error) {
+	s, scoped, said := r.Preset, false, r.Reasoned || !r.implied
+	var reasons []mail.SuppressReason
 	m := jsonscan.Read(object)
 	for m.Next() {
-		implied = max(implied, impliedReasons[bare(m.Key)])
+		if reason := impliedReasons[bare(m.Key)]; reason != 0 && !r.Reasoned {
+			reasons = append(reasons, reason)
+		}
 		name, ok := r.header[m.Key]
 		if !ok {
 			continue
@@ -113,19 +116,31 @@ func (r *Reader) parseRecord(object string) (mail.Suppression, error) {
 		text := strings.Clone(m.Value.Text())
 		if name == "reason" {
 			if reason := foreignReason(text); reason != 0 {
-				s.Reason = reason
+				s.Reason, said = reason, true
 			}
 			continue
 		}
 		scoped = scoped || name == "scope"
 		if err := setMember(&s, name, text); err != nil {
-			return s, err
+			return nil, err
 		}
 	}
-	if r.implied && s.Reason == mail.SuppressManual {
-		if s.Reason = implied; implied == 0 { // a row of somebody who is mailed
-			return s, errors.New("it has no time of an opt-out or bounce, in a file with a column of them; give --reason if all are meant")
-		}
+	if said {
+		reasons = append(reasons, s.Reason)
 	}
-	return r.done(s, scoped)
+	if len(reasons) == 0 { // a row of somebody who is mailed
+		return nil, errors.New("it has no time of an opt-out or bounce, in a file with a column of them; give --reason if all are meant")
+	}
+	slices.Sort(reasons)
+	var all []mail.Suppression
+	for _, reason := range slices.Compact(reasons) {
+		one := s
+		one.Reason = reason
+		one, err := r.done(one, scoped)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }

@@ -290,8 +290,8 @@ func TestWhatCanBeMailedCanBeSuppressed(t *testing.T) {
 				t.Errorf("%q is the entry %q, and %q is %q", text, entry, to, again)
 			}
 		}
-		if got, err := (&Reader{Preset: mail.Suppression{TimeMillis: 1}}).ParseLine(text + ",complaint"); err != nil || got.Entry != entry || got.Reason != mail.SuppressComplaint {
-			t.Errorf("%q in a file is %q, %v", text, got.Entry, err)
+		if got, err := (&Reader{Preset: mail.Suppression{TimeMillis: 1}}).ParseLine(text + ",complaint"); err != nil || got[0].Entry != entry || got[0].Reason != mail.SuppressComplaint {
+			t.Errorf("%q in a file is %q, %v", text, got[0].Entry, err)
 		}
 		l = held(t, clocktest.At(now), a.Domain+" manual")
 		if v, found := l.Check(a.String(), mail.ClassTransactional, ""); !found || v.Match != MatchDomain {

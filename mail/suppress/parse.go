@@ -24,6 +24,10 @@ type Reader struct {
 	// one that is an event is. All others are about all mail.
 	Scoped bool
 
+	// Reasoned: the reason of Preset was asked for. Then a column of times of a reason in a
+	// file says nothing.
+	Reasoned bool
+
 	// Force takes entries that CheckWidth refuses.
 	Force bool
 
@@ -84,13 +88,23 @@ func (r *Reader) done(s mail.Suppression, scoped bool) (mail.Suppression, error)
 // ParseLine reads a line of a file. It is a record under a header (Header), as
 // transfer.LineReader has it, or a JSON object as Parse has it, or as `sluice
 // suppression list --json` prints it. Otherwise it is an entry and, behind a comma,
-// a reason, which may be another program's word for it.
-func (r *Reader) ParseLine(line string) (mail.Suppression, error) {
-	line = strings.TrimSpace(line)
-	switch {
-	case r.header != nil:
+// a reason, which may be another program's word for it. A record may have several reasons,
+// each of which is a suppression: who has opted out and bounced has opted out also when the
+// bounces are forgotten.
+func (r *Reader) ParseLine(line string) ([]mail.Suppression, error) {
+	if line = strings.TrimSpace(line); r.header != nil {
 		return r.parseRecord(line)
-	case strings.HasPrefix(line, "{"):
+	}
+	one, err := r.parseText(line)
+	if err != nil {
+		return nil, err
+	}
+	return []mail.Suppression{one}, nil
+}
+
+// parseText is ParseLine of a line without a header.
+func (r *Reader) parseText(line string) (mail.Suppression, error) {
+	if strings.HasPrefix(line, "{") {
 		return r.parse(line, true)
 	}
 	s := r.Preset

@@ -21,8 +21,8 @@ func TestStarMeansAllBelow(t *testing.T) {
 			t.Errorf("ParseEntry(%q) = %q, %v", text, got, ok)
 		}
 		for _, line := range []string{text, text + ",manual", `{"entry":"` + text + `"}`} {
-			if got, err := reader.ParseLine(line); err != nil || got.Entry != ".bad.example" {
-				t.Errorf("a line %q is %q, %v", line, got.Entry, err)
+			if got, err := reader.ParseLine(line); err != nil || got[0].Entry != ".bad.example" {
+				t.Errorf("a line %q is %v, %v", line, got, err)
 			}
 		}
 		if got, ok := (&SetFollower{}).entry(text); !ok || got != ".bad.example" {
@@ -71,7 +71,7 @@ func TestLinesOfOurOwnLists(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", more, err, want)
 		}
-		if err == nil && (s.Source != "cli" || s.TimeMillis != 7 || s.Reason != mail.SuppressComplaint) {
+		if err == nil && (len(s) != 1 || s[0].Source != "cli" || s[0].TimeMillis != 7 || s[0].Reason != mail.SuppressComplaint) {
 			t.Errorf("%s: %+v", more, s)
 		}
 		if _, err := r.Parse(fmt.Sprintf(line, more)); err == nil {
@@ -98,8 +98,8 @@ func TestUnsubscribeIsAboutMarketing(t *testing.T) {
 		{Reader{Preset: out}, "a@example.com,hard_bounce", mail.ScopeAll},
 		{Reader{Preset: out, Scoped: true}, "a@example.com", mail.ScopeAll},
 	} {
-		if got, err := c.reader.ParseLine(c.line); err != nil || got.Scope != c.want {
-			t.Errorf("%q: %s, %v, want %s", c.line, got.Scope, err, c.want)
+		if got, err := c.reader.ParseLine(c.line); err != nil || got[0].Scope != c.want {
+			t.Errorf("%q: %s, %v, want %s", c.line, got[0].Scope, err, c.want)
 		}
 	}
 }
@@ -117,6 +117,8 @@ func TestExportsOfOthers(t *testing.T) {
 		"Mailchimp, opted out":   {"Email Address,First Name,Address,UNSUB_TIME\nann@example.com,Ann,\"1 Street, Town\",2026-01-01 00:00:00\n", "ann@example.com unsubscribe marketing"},
 		"Mailchimp, cleaned":     {"\"Email Address\",\"First Name\",\"CLEAN_TIME\"\n\"ann@example.com\",\"\",\"2026-01-01\"\n", "ann@example.com hard_bounce all"},
 		"Braze, of all users":    {"external_id,email,unsubscribed_at\n1,ann@example.com,2026-01-01\n2,bob@example.com,\n", "ann@example.com unsubscribe marketing, -"},
+		"both":                   {"email,unsubscribed_at,hard_bounced_at\nann@example.com,2026-01-01,2026-01-02\n", "ann@example.com unsubscribe marketing, ann@example.com hard_bounce all"},
+		"a word and a time":      {"email,reason,unsubscribed_at\nann@example.com,complaint,2026-01-01\nbob@example.com,complaint,\n", "ann@example.com complaint all, ann@example.com unsubscribe marketing, bob@example.com complaint all"},
 		"semicolons":             {"Name;E-Mail;Reason\nAnn;ann@example.com;unsubscribed\n", "ann@example.com unsubscribe marketing"},
 		"our own":                {"entry,reason,scope,app_id,ends\n*.bad.example,bad_domain,marketing,shop,2999-01-01T00:00:00Z\nann@example.com,,,,\n", ".bad.example bad_domain marketing, ann@example.com manual all"},
 		"one column":             {"email\nann@example.com\nnonsense @\n", "ann@example.com manual all, -"},
@@ -124,8 +126,9 @@ func TestExportsOfOthers(t *testing.T) {
 		"no header that's known": {"mail,since\nann@example.com,manual\n", "-, ann@example.com manual all"},
 		"objects":                {"{\"entry\":\"ann@example.com\"}\nemail\n", "ann@example.com manual all, -"},
 		"nothing":                {"", ""},
+		"asked for":              {"email,unsubscribed_at\nann@example.com,2026-01-01\nbob@example.com,\n", "ann@example.com manual all, bob@example.com manual all"},
 	} {
-		r := Reader{Preset: mail.Suppression{Reason: mail.SuppressManual, TimeMillis: 1}}
+		r := Reader{Preset: mail.Suppression{Reason: mail.SuppressManual, TimeMillis: 1}, Reasoned: name == "asked for"}
 		lines, err := transfer.NewLineReader(strings.NewReader(c.file), transfer.LineOptions{Header: r.Header})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -140,12 +143,14 @@ func TestExportsOfOthers(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			one, err := r.ParseLine(line.Text)
+			some, err := r.ParseLine(line.Text)
 			if line.Refused != nil || err != nil {
 				got = append(got, "-")
 				continue
 			}
-			got = append(got, fmt.Sprint(one.Entry, " ", one.Reason, " ", one.Scope))
+			for _, one := range some {
+				got = append(got, fmt.Sprint(one.Entry, " ", one.Reason, " ", one.Scope))
+			}
 		}
 		lines.Close()
 		if got := strings.Join(got, ", "); got != c.want {
