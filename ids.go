@@ -69,8 +69,9 @@ func ValidMessageID(id string) bool {
 	return true
 }
 
-// NewUUID returns a UUID of version 7 (RFC 9562, 5.7): their order is that
-// of the milliseconds in which they were made.
+// NewUUID returns a UUID of version 7 (RFC 9562, 5.7). Their order is that of the quarters
+// of a microsecond in which they were made (6.2, method 3): two changes of one millisecond
+// stay in their order in the audit log.
 func NewUUID(now time.Time) string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
@@ -78,7 +79,8 @@ func NewUUID(now time.Time) string {
 	for i := range 6 {
 		b[i] = byte(ms >> (8 * (5 - i)))
 	}
-	b[6] = b[6]&0x0f | 0x70
+	part := uint64(now.Nanosecond()) % 1e6 << 12 / 1e6 // of the millisecond, in 12 bits
+	b[6], b[7] = byte(part>>8)|0x70, byte(part)
 	b[8] = b[8]&0x3f | 0x80
 	s := hex.EncodeToString(b[:])
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
