@@ -208,7 +208,8 @@ func TestAStartWithoutAServerOfHashes(t *testing.T) {
 	}
 }
 
-// TestAStartWithoutTheServerOfASet: what is in it is suppressed when its server is back.
+// TestAStartWithoutTheServerOfASet: what is in it is suppressed when its server is back. One
+// that is away later fails, until it is back.
 func TestAStartWithoutTheServerOfASet(t *testing.T) {
 	other := beside(t, "")
 	redisDo(t, other.URL(), "SADD", "bad", "bad.example")
@@ -219,6 +220,11 @@ func TestAStartWithoutTheServerOfASet(t *testing.T) {
 	s.worksOn(t, "suppression set bad")
 	restartServer(t, other)
 	await(t, "its member is suppressed", func() bool { return s.Stats().Suppressed == 1 })
+	s.whole(t)
+	stopServer(t, other)
+	await(t, "it is told that the set fails", func() bool { return s.Stats().Failing["set:bad"] })
+	restartServer(t, other)
+	await(t, "it fails no more", func() bool { return !s.Stats().Failing["set:bad"] })
 	s.whole(t)
 }
 

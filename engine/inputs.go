@@ -307,7 +307,7 @@ func (e *core) addSet(cfg config.SuppressionSet) {
 		reason, _ := mail.ParseSuppressReason(cfg.Reason) // it was checked
 		return e.opened(in, (&suppress.SetFollower{
 			Set: in.set, Below: cfg.Subdomains, Reason: reason,
-			Store: e.store, Leases: e.leases, Deployment: e.deployment, Clock: e.clock, Log: e.log,
+			Store: e.store, Leases: e.leases, Deployment: e.deployment, Clock: e.clock, Log: e.log, Health: e.stats,
 		}).Run)
 	}
 	e.inputs = append(e.inputs, in)

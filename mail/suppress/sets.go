@@ -53,6 +53,7 @@ type SetFollower struct {
 	Deployment string // what Redis and the database are of
 	Clock      sluice.Clock
 	Log        *slog.Logger
+	Health     flow.Health // is told under source, set:NAME
 
 	at sluice.Position // the cursor; owned by the goroutine that follows
 }
@@ -69,11 +70,13 @@ func (f *SetFollower) Run(fetch, _ context.Context) {
 	for fetch.Err() == nil {
 		held, _ := f.Leases.Held(SetsRole)
 		if len(held) == 0 {
+			f.Health.Fine(f.source()) // the process with the lease says what fails
 			f.Leases.WaitForChange(fetch, SetsRole, held)
 			continue
 		}
 		ctx, stop := f.Leases.While(fetch, SetsRole, held)
 		if err := f.follow(ctx); err != nil && ctx.Err() == nil {
+			f.Health.Failed(f.source(), err, f.Clock.Now())
 			f.Log.Warn("a set of suppressions cannot be read; its known members stay in force, and the read is retried", "set", f.Set.Name(), "error", err)
 			_ = sluice.Pause(ctx, setAgain)
 		}
@@ -94,6 +97,7 @@ func (f *SetFollower) follow(ctx context.Context) error {
 		if err := f.Pass(ctx); err != nil {
 			return err
 		}
+		f.Health.Fine(f.source())
 		_ = sluice.Pause(ctx, setPassRest)
 		for wait := true; wait; {
 			select {

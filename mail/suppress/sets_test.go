@@ -70,9 +70,16 @@ func followSet(t *testing.T) *followedSet {
 	clock := &ticking{}
 	clock.at.Store(time.Now().UnixMilli())
 	return &followedSet{t: t, redis: redis, db: db, SetFollower: &SetFollower{
-		Set: set, Reason: mail.SuppressBadDomain, Store: store, Deployment: "d", Clock: clock, Log: slog.New(slog.DiscardHandler),
+		Set: set, Reason: mail.SuppressBadDomain, Store: store, Deployment: "d", Clock: clock, Log: slog.New(slog.DiscardHandler), Health: untold{},
 	}}
 }
+
+// untold is a flow.Health that nobody asks.
+type untold struct{}
+
+func (untold) Fine(string)                     {}
+func (untold) Lasts(string, time.Time)         {}
+func (untold) Failed(string, error, time.Time) {}
 
 func (f *followedSet) add(members ...string) {
 	f.t.Helper()
