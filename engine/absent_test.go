@@ -223,6 +223,12 @@ func TestAStartWithoutTheServerOfASet(t *testing.T) {
 	s.whole(t)
 	stopServer(t, other)
 	await(t, "it is told that the set fails", func() bool { return s.Stats().Failing["set:bad"] })
+	if warnings := strings.Join(s.Warnings(), "\n"); !strings.Contains(warnings, "suppression set bad cannot be read") {
+		t.Errorf("it warns of %q", warnings)
+	}
+	if err := s.Ready(); err != nil {
+		t.Errorf("without the set all is taken in, stored and sent, and it is not ready: %v", err)
+	}
 	restartServer(t, other)
 	await(t, "it fails no more", func() bool { return !s.Stats().Failing["set:bad"] })
 	s.whole(t)

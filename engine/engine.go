@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -347,7 +348,7 @@ func (e *Engine) Warnings() (all []string) {
 	if c == nil || c.sending == nil {
 		return nil
 	}
-	all = append(c.nearBounds(), c.journeyWarnings()...)
+	all = slices.Concat(c.nearBounds(), c.setWarnings(), c.journeyWarnings())
 	if c.sending.sender == nil {
 		return all
 	}

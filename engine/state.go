@@ -45,6 +45,7 @@ func (e *core) ready() error {
 	}
 	followers := e.stats.Followers(e.clock.Now())
 	delete(followers, series.MirrorRole) // without it all is taken in and stored
+	maps.DeleteFunc(followers, ofSet)    // without it what is known of it stays in force: setWarnings
 	for _, name := range slices.Sorted(maps.Keys(followers)) {
 		if err := followers[name]; err != nil {
 			errs = append(errs, fmt.Errorf("follower %s: %s", name, oneLine(err)))
@@ -69,6 +70,20 @@ func oneLine(err error) string {
 		}
 	}
 	return strings.Join(reasons, "; ")
+}
+
+// ofSet reports whether a follower is that of a suppression set.
+func ofSet(follower string, _ error) bool { return strings.HasPrefix(follower, mail.SetSource) }
+
+// setWarnings says which suppression sets cannot be read.
+func (e *core) setWarnings() (all []string) {
+	followers := e.stats.Followers(e.clock.Now())
+	for _, name := range slices.Sorted(maps.Keys(followers)) {
+		if err := followers[name]; err != nil && ofSet(name, err) {
+			all = append(all, fmt.Sprintf("suppression set %s cannot be read, and its known members stay in force: %s", strings.TrimPrefix(name, mail.SetSource), oneLine(err)))
+		}
+	}
+	return all
 }
 
 // silent returns which servers do not answer.

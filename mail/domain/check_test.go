@@ -202,11 +202,12 @@ func manyMX(domain string, n int) (lines []string) {
 // The servers that mail leaves by have to be in the record, where that can be
 // seen.
 func TestSPFOfRoutes(t *testing.T) {
-	b := newBed(t, "x.example TXT v=spf1 ip4:192.0.2.1 -all", "y.example TXT v=spf1 mx include:spf.provider.example exists:%{i}.z.example -all", "y.example MX 10 r.example", "spf.provider.example TXT v=spf1 ip4:198.51.100.1 -all", "w.example TXT v=spf1 redirect=spf.provider.example",
+	b := newBed(t, "x.example TXT v=spf1 ip4:192.0.2.1 -all", "y.example TXT v=spf1 mx include:spf.provider.example exists:%{i}.z.example -all", "y.example MX 10 r.example", "spf.provider.example TXT v=spf1 ip4:198.51.100.1 -all", "w.example TXT v=spf1 redirect=spf.provider.example", "v.example TXT v=spf1 redirect=spf.provider.example -all",
 		"r.example A 203.0.113.5", "v6.example AAAA 2001:db8::5", "private.example A 10.0.0.1", "both.example A 192.0.2.1", "both.example A 198.51.100.9")
 	relay := func(host string) []Way { return []Way{{Name: "relay", Host: host}} }
 	b.Ways = relay("r.example")
 	b.want(t, "x.example", doctor.CheckDomainSPF, "warning: its SPF record leaves out the server of route relay (r.example, 203.0.113.5", `x.example. IN TXT "v=spf1 ip4:192.0.2.1 ip4:203.0.113.5 -all"`)
+	b.want(t, "v.example", doctor.CheckDomainSPF, "warning: its SPF record leaves out", `v.example. IN TXT "v=spf1 ip4:203.0.113.5 -all"`)
 	b.want(t, "w.example", doctor.CheckDomainSPF, "warning: its SPF record leaves out", `w.example. IN TXT "v=spf1 include:spf.provider.example ip4:203.0.113.5 -all"`)
 	b.want(t, "y.example", doctor.CheckDomainSPF, "ok:")
 	b.want(t, "z.example", doctor.CheckDomainSPF, "warning: it has no SPF record", `"v=spf1 a:r.example ~all"`)

@@ -15,19 +15,26 @@ import (
 
 // wanted is an SPF record for the ways by which mail leaves: what there is, with
 // what is missing before its end. Beside an end nobody follows a redirect (RFC 7208, 6.1):
-// it is included instead.
+// it is included instead, unless there was an end beside it before.
 func (l *look) wanted(now string, missing []string, end string) string {
 	words := strings.Fields(now)
 	if len(words) == 0 {
 		words = []string{"v=spf1"}
 	}
-	words = slices.DeleteFunc(words, func(w string) bool { return strings.EqualFold(strings.TrimLeft(w, "+-~?"), "all") })
-	for i, w := range words {
-		if name, to, ok := strings.Cut(w, "="); ok && strings.EqualFold(name, "redirect") {
-			words[i] = "include:" + to
+	isEnd := func(w string) bool { return strings.EqualFold(strings.TrimLeft(w, "+-~?"), "all") }
+	ended := slices.ContainsFunc(words, isEnd)
+	var all []string
+	for _, w := range words {
+		name, to, _ := strings.Cut(w, "=")
+		switch redirects := strings.EqualFold(name, "redirect"); {
+		case isEnd(w), redirects && ended:
+		case redirects:
+			all = append(all, "include:"+to)
+		default:
+			all = append(all, w)
 		}
 	}
-	return record(l.domain, strings.Join(append(append(words, missing...), end), " "))
+	return record(l.domain, strings.Join(slices.Concat(all, missing, []string{end}), " "))
 }
 
 // needed are the mechanisms that the ways need.
