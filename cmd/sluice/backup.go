@@ -192,14 +192,14 @@ func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress 
 		return err
 	}
 	c.later(store.Close)
-	if err := store.Migrate(ctx); err != nil {
-		return err
-	}
 	redis, lists, stop, err := engine.OpenRedis(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	c.later(stop)
+	if err := migrateAlone(ctx, store, redis); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
 	passphrase, err := c.passphrase()
 	if err != nil {
 		return err
@@ -218,6 +218,19 @@ func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress 
 	}
 	c.showRestored(done, archive, redis)
 	return nil
+}
+
+// migrateAlone brings the schema up, if nobody runs whom that could leave behind. On
+// tables that stay as they are, the restore itself looks.
+func migrateAlone(ctx context.Context, store *sqlstore.Store, redis *flow.Redis) error {
+	have, want, err := store.SchemaVersion(ctx)
+	if err == nil && have > 0 && have < want {
+		err = transfer.NobodyRuns(ctx, redis, true)
+	}
+	if err != nil {
+		return err
+	}
+	return store.Migrate(ctx)
 }
 
 func (c *call) showRestored(done *transfer.Restored, archive *transfer.Archive, redis *flow.Redis) {

@@ -86,7 +86,7 @@ func runKey(ctx context.Context, c *call) error {
 }
 
 // openKeys connects to the database. A first key may be made before the first
-// start: then there is no database yet, and creating one brings the schema up.
+// start: then there is no database yet, and creating one makes its tables.
 func (c *call) openKeys(ctx context.Context, create bool) (*sqlstore.Store, error) {
 	cfg := c.config
 	if !create {
@@ -105,14 +105,16 @@ func (c *call) openKeys(ctx context.Context, create bool) (*sqlstore.Store, erro
 
 // migrateForKey says if there were no tables: a key in a database that nobody
 // serves, because the command ran in another directory, is refused everywhere.
+// Tables that there are stay as they are: older processes may be at work on them.
 func (c *call) migrateForKey(ctx context.Context, store *sqlstore.Store) error {
 	before, _, err := store.SchemaVersion(ctx)
 	if err != nil {
 		return err
 	}
-	if before == 0 {
-		fmt.Fprintf(c.main.Stderr, "%s has no tables of Sluice yet: they are made now; is it the right database?\n", safeText(c.config.Database.String()))
+	if before > 0 {
+		return store.Ping(ctx)
 	}
+	fmt.Fprintf(c.main.Stderr, "%s has no tables of Sluice yet: they are made now; is it the right database?\n", safeText(c.config.Database.String()))
 	return store.Migrate(ctx)
 }
 

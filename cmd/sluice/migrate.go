@@ -11,8 +11,9 @@ import (
 const migrateLong = `
 Brings the database's schema to this program's version and prints the version before
 and after. serve does it too when it starts; migrate is for doing it separately, as a
-user with more rights, or before an upgrade. It only goes forward, and may run beside
-a program that serves.
+user with more rights, or before an upgrade. It only goes forward. It does not look at
+processes: one that cannot use the new schema gives up its work within 5 seconds, and
+/readyz says so; see "Upgrade" in docs/operate.md.
 `
 
 func runMigrate(ctx context.Context, c *call) error {

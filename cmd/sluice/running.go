@@ -36,8 +36,8 @@ func (c *call) store(ctx context.Context) (*sqlstore.Store, error) {
 	return store, err
 }
 
-// storeAsItIs is store, also where migrations are pending: a backup is taken and mail is
-// purged before an upgrade.
+// storeAsItIs is store, also where migrations are pending: mail is purged before an
+// upgrade. (A backup says by itself which program takes it.)
 func (c *call) storeAsItIs(ctx context.Context) (*sqlstore.Store, error) {
 	store, err := engine.OpenStore(ctx, c.config)
 	if err == nil {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"sluice"
 	"sluice/flow"
@@ -119,7 +118,10 @@ func (r *Restore) run(ctx context.Context, done *Restored) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(r.checkNobodyRuns(ctx, owners[0] != 0), r.checkLists(ctx, owners)); err != nil {
+	if err := errors.Join(NobodyRuns(ctx, r.Redis, owners[0] != 0), r.checkLists(ctx, owners)); err != nil {
+		return err
+	}
+	if err := r.checkTables(ctx); err != nil {
 		return err
 	}
 	if !r.Tables {
@@ -204,7 +206,7 @@ func (r *Restore) owners(ctx context.Context) ([]uint64, error) {
 // join makes Redis and the lists those of a new deployment, if nobody has begun to
 // run, and counts what waits to be sent. The database is next, and last.
 func (r *Restore) join(ctx context.Context, owners []uint64, done *Restored) (to flow.Deployment, err error) {
-	if err := errors.Join(r.checkNobodyRuns(ctx, false), r.checkLists(ctx, owners)); err != nil {
+	if err := errors.Join(NobodyRuns(ctx, r.Redis, false), r.checkLists(ctx, owners)); err != nil {
 		return to, err
 	}
 	to.Partitions = r.Archive.Partitions
@@ -316,62 +318,6 @@ func allPartitions(count int) []int {
 		all[i] = i
 	}
 	return all
-}
-
-// checkNobodyRuns refuses to work under a program that runs. inUse: the database is
-// somebody's, so one may run whose beats went with the rest of Redis.
-func (r *Restore) checkNobodyRuns(ctx context.Context, inUse bool) error {
-	living, err := flow.Living(ctx, r.Redis, inUse)
-	if err != nil {
-		return err
-	}
-	if living > 0 {
-		return fmt.Errorf("%d processes of sluice run on redis %s: stop them all first", living, r.Redis)
-	}
-	return nil
-}
-
-// checkLogs refuses to overwrite logs that belong to somebody.
-func (r *Restore) checkLogs(ctx context.Context) error {
-	id, err := r.Redis.Deployment(ctx)
-	if err != nil {
-		return err
-	}
-	if r.Logs && id != 0 && !r.Replace {
-		return fmt.Errorf("redis %s has the logs of deployment %x, which would be lost: restore into an empty one, say --only database to keep them, or --replace", r.Redis, id)
-	}
-	return nil
-}
-
-// checkOwnTables decides on the cursors of lists that fill tables of the
-// user's own, which are no part of a backup. Where this database has a cursor,
-// its table is here, as it is now, and the cursor stays. Where it has none, the
-// table comes from elsewhere: the cursor of the backup is right only if the
-// table is as it was when the backup was taken, or empty. A later table would
-// get what it has a second time, and an earlier one would lack rows. Nobody but
-// the operator knows.
-func (r *Restore) checkOwnTables(cursors, kept []store.DumpCursor) ([]store.DumpCursor, error) {
-	var others []store.DumpCursor
-	var unknown []string
-	for _, c := range cursors {
-		here := slices.ContainsFunc(kept, func(k store.DumpCursor) bool {
-			return k.Follower == c.Follower && k.Partition == c.Partition
-		})
-		switch {
-		case !c.OwnTable():
-			others = append(others, c)
-		case here || c.Position.IsZero():
-		case r.ListCursors:
-			others = append(others, c)
-		default:
-			unknown = append(unknown, strings.TrimPrefix(c.Follower, "list:"))
-		}
-	}
-	if len(unknown) > 0 {
-		return nil, fmt.Errorf("the lists %s fill tables of your own, which no backup of sluice has: put these tables back as they were at %s, or empty, and say --list-cursors; "+
-			"a later table would get rows a second time, an earlier one would lack some", strings.Join(unknown, ", "), r.Archive.Snapshot.Format(timeLayout))
-	}
-	return others, nil
 }
 
 // positions reads the cursors and leases of the archive.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"sluice/lib/faults"
@@ -14,9 +13,6 @@ import (
 
 // putBackTable fills a table.
 func (r *Restore) putBackTable(ctx context.Context, into store.Restore, table ManifestTable, done *Restored) error {
-	if err := checkTable(into.Tables(), table.DumpTable); err != nil {
-		return err
-	}
 	row := newRowReader(table.Columns)
 	var names []string
 	for _, c := range table.Columns {
@@ -65,20 +61,6 @@ func (r *Restore) putBackTable(ctx context.Context, into store.Restore, table Ma
 		err = flush()
 	}
 	return err
-}
-
-// checkTable wants a table that this program has, with all of its columns.
-func checkTable(have []store.DumpTable, t store.DumpTable) error {
-	at := slices.IndexFunc(have, func(h store.DumpTable) bool { return h.Name == t.Name })
-	if at < 0 {
-		return fmt.Errorf("the backup has a table %s, which this program does not know: it is of a newer one, run that", t.Name)
-	}
-	for _, c := range t.Columns {
-		if !slices.Contains(have[at].Columns, c) {
-			return fmt.Errorf("the backup has a column %s.%s (%s), which this program does not know: it is of a newer one, run that", t.Name, c.Name, c.Kind)
-		}
-	}
-	return nil
 }
 
 // rowReader reads lines that appendRow wrote.

@@ -50,7 +50,7 @@ func (s *Store) snapshot(ctx context.Context) (*snapshot, error) {
 		snap.schema, err = s.version(ctx, conn) // the first read fixes the moment
 	}
 	if err == nil && snap.schema != len(list) {
-		err = fmt.Errorf("its schema has version %d, this program's is %d: run the program that fits, or `sluice migrate`", snap.schema, len(list))
+		err = fmt.Errorf("its schema has version %d, this program's is %d: use the program that runs on it, or `sluice migrate`", snap.schema, len(list))
 	}
 	if err == nil {
 		err = snap.holdEvents(ctx)

@@ -97,6 +97,7 @@ func TestUpgrade(t *testing.T) {
 			r.allReady()
 			if pretends {
 				r.refuses(newer, []string{"PRETEND_BREAKING=1"}, "stop them first")
+				r.leavesSchema(older, newer)
 			}
 			r.load = startLoad(r)
 			r.load.progress()
@@ -169,6 +170,36 @@ func (r *round) startOf(program string, p *peer, environ []string) {
 	r.t.Helper()
 	p.program = startBinary(r.t.T, program, r.dir, p.config, append(os.Environ(), environ...), filepath.Base(program)+" "+filepath.Base(p.config))
 	r.listens(p)
+}
+
+// leavesSchema wants commands of a newer program not to raise the schema beside older
+// processes that could not use it after that.
+func (r *round) leavesSchema(older, newer string) {
+	r.t.Helper()
+	command := func(program string, args ...string) (string, error) {
+		cmd := exec.Command(program, append(args, "--config", r.peers[0].config)...)
+		cmd.Dir, cmd.Env = r.dir, append(os.Environ(), "PRETEND_BREAKING=1")
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	file := filepath.Join(r.dir, "before.tar")
+	if out, err := command(older, "backup", file); err != nil {
+		r.t.Fatalf("backup: %v: %s", err, out)
+	}
+	for _, c := range []struct {
+		why  string
+		args []string
+	}{
+		{"migrate it", []string{"key", "create", "--name", "newer"}},
+		{"stop them all first", []string{"restore", "--replace", file}},
+	} {
+		if out, err := command(newer, c.args...); err == nil || !strings.Contains(out, c.why) {
+			r.t.Errorf("sluice %s of a newer program beside older ones: %v: %s; want %q", c.args[0], err, out, c.why)
+		}
+	}
+	if out, err := command(older, "key", "list"); err != nil {
+		r.t.Errorf("the older program cannot use the schema any more: %v: %s", err, out)
+	}
 }
 
 // refuses wants a program not to start, and to say why.
