@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"sluice"
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
@@ -116,9 +117,21 @@ func LogsOf(r *flow.Redis, cfg *config.Config) []*flow.Log {
 	return logs
 }
 
+// errNotDrained is why a process cannot replay dead letters of lists and hashes that it has
+// not opened.
+var errNotDrained = sluice.Refuse(sluice.CodeConflict, "this process cannot replay dead letters of lists and hashes, since it does not drain them (`roles`); ask one with the role %s, or run `sluice dead replay`", config.RoleIntake)
+
 // replay does again what has become a dead letter (ingest.Replayer).
 func (e *core) replay(ctx context.Context, id int64) error {
 	replayer := &ingest.Replayer{Store: e.store, Lists: make(map[string]*flow.List), Missing: make(map[string]error), Logs: e.logs}
+	if !e.config.HasRole(config.RoleIntake) {
+		for _, l := range e.config.Lists {
+			replayer.Missing["list:"+l.Name] = errNotDrained
+		}
+		for _, h := range e.config.Hashes {
+			replayer.Missing["hashes:"+h.Dirty] = errNotDrained
+		}
+	}
 	for _, a := range e.absent() {
 		replayer.Missing[a.source] = a.err
 	}

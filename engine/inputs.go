@@ -73,7 +73,6 @@ func (in *input) String() string { return in.kind + " " + in.name }
 // openIntake opens what is drained: lists, hashes, sets.
 func (e *core) openIntake(ctx context.Context, partitions []flow.Partition) error {
 	if !e.config.HasRole(config.RoleIntake) {
-		e.config.Lists, e.config.Hashes = nil, nil
 		return nil
 	}
 	if err := e.listInputs(); err != nil {

@@ -21,7 +21,8 @@ type Replayer struct {
 	Logs  []*flow.Log
 
 	// Missing says why lists are not in Lists although they are configured, by the source
-	// of a list, and by that of hashes without "@" and their id: they can be replayed later.
+	// of a list, and by that of hashes without "@" and their id: they can be replayed later,
+	// or elsewhere.
 	Missing map[string]error
 }
 
