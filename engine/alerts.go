@@ -75,6 +75,8 @@ func (e *core) problems(ctx context.Context, tells bool) (found []alert.Problem,
 	if tells {
 		shared, known := e.sharedProblems(ctx)
 		found, all = append(found, shared...), all && known
+	} else {
+		e.ledgerLook = ledgerLook{} // what another process finds meanwhile is not known here
 	}
 	return found, all
 }
@@ -99,7 +101,7 @@ func (e *core) sharedProblems(ctx context.Context) (found []alert.Problem, all b
 		found = append(found, alert.Problem{Kind: alert.Follower, Subject: "alerts", Summary: "the database does not answer what alerts ask it: " + doctor.OneLine(failed)})
 	}
 	if failed != nil { // it would not compare the ledger either
-		return append(found, e.ledgerLook.found...), false
+		return append(found, e.ledgerLook.known()...), false
 	}
 	return append(found, e.ledgerLook.look(ctx, e.store, e.clock.Now(), e.log)...), err == nil
 }
@@ -165,8 +167,18 @@ const (
 // ledgerLook is what the process that tells knows of the ledger. One goroutine, that of
 // the watcher, uses it.
 type ledgerLook struct {
-	looked time.Time
-	found  []alert.Problem
+	looked   time.Time
+	compared bool // in full, at least once
+	found    []alert.Problem
+}
+
+// known returns what was found when it was last compared. Until then it is unknown here,
+// and another process may have told that it is wrong.
+func (a *ledgerLook) known() []alert.Problem {
+	if !a.compared {
+		return []alert.Problem{{Kind: alert.Ledger, Unknown: true}}
+	}
+	return a.found
 }
 
 // look returns what is wrong with the ledger, as it was found when it was last
@@ -176,7 +188,7 @@ func (a *ledgerLook) look(ctx context.Context, store interface {
 	CheckLedger(ctx context.Context) (mail.LedgerCheck, error)
 }, now time.Time, log *slog.Logger) []alert.Problem {
 	if since := now.Sub(a.looked); !a.looked.IsZero() && since >= 0 && since < ledgerLookEvery {
-		return a.found
+		return a.known()
 	}
 	a.looked = now
 	ctx, cancel := context.WithTimeout(ctx, ledgerLookTimeout)
@@ -187,11 +199,11 @@ func (a *ledgerLook) look(ctx context.Context, store interface {
 		log.Warn("the ledger could not be compared with its rows for the alerts; it is tried again", "in", ledgerLookEvery, "error", err)
 	case !c.Complete: // a page, a call and the doctor say so to who asks
 	case c.OffBy() != 0:
-		a.found = []alert.Problem{{Kind: alert.Ledger, Summary: fmt.Sprintf("the ledger of mail does not add up, by %d sends: %s; `sluice doctor` names the remedy", c.OffBy(), strings.Join(c.Differences(), "; "))}}
+		a.compared, a.found = true, []alert.Problem{{Kind: alert.Ledger, Summary: fmt.Sprintf("the ledger of mail does not add up, by %d sends: %s; `sluice doctor` names the remedy", c.OffBy(), strings.Join(c.Differences(), "; "))}}
 	default:
-		a.found = nil
+		a.compared, a.found = true, nil
 	}
-	return a.found
+	return a.known()
 }
 
 // problemsOf tells which followers are behind by lagSeconds (0: that is no

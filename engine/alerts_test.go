@@ -14,6 +14,7 @@ import (
 	"sluice/flow"
 	"sluice/lib/doctor"
 	"sluice/mail"
+	"sluice/ops/alert"
 	"sluice/store"
 )
 
@@ -57,6 +58,34 @@ func TestLooksAtTheLedger(t *testing.T) {
 		if found := a.look(t.Context(), l, now, slog.New(slog.DiscardHandler)); len(found) != step.told || l.looks != step.looks {
 			t.Errorf("step %d: looked %d times, want %d; found %+v, want %d", i, l.looks, step.looks, found, step.told)
 		}
+	}
+}
+
+// Until this process has compared the ledger in full, nobody knows whether what another one
+// has told of it has ended.
+func TestALedgerThatWasNotCompared(t *testing.T) {
+	var a ledgerLook
+	l, now, log := &looked{err: errors.New("away")}, time.Unix(1_800_000_000, 0), slog.New(slog.DiscardHandler)
+	look := func(check mail.LedgerCheck, err error) []alert.Problem {
+		l.check, l.err = check, err
+		now = now.Add(ledgerLookEvery)
+		return a.look(t.Context(), l, now, log)
+	}
+	unknown := []alert.Problem{{Kind: alert.Ledger, Unknown: true}}
+	if found := a.known(); !slices.Equal(found, unknown) {
+		t.Errorf("before a look: %+v", found)
+	}
+	if found := look(mail.LedgerCheck{}, errors.New("away")); !slices.Equal(found, unknown) {
+		t.Errorf("without an answer: %+v", found)
+	}
+	if found := look(mail.LedgerCheck{}, nil); !slices.Equal(found, unknown) {
+		t.Errorf("compared in part: %+v", found)
+	}
+	if found := look(mail.LedgerCheck{Complete: true}, nil); len(found) != 0 {
+		t.Errorf("compared: %+v", found)
+	}
+	if found := look(mail.LedgerCheck{}, errors.New("away")); len(found) != 0 {
+		t.Errorf("without an answer later: %+v", found)
 	}
 }
 

@@ -41,6 +41,9 @@ type Problem struct {
 	Kind    string `json:"kind"`
 	Subject string `json:"subject"` // what it is about: a follower, a host; it may be empty
 	Summary string `json:"summary"` // one line with the figures
+
+	// Unknown: nobody could look whether it is wrong. What is known of it before goes on.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // name is what makes two problems the same.

@@ -84,6 +84,12 @@ func (j *state) look(now time.Time, problems []Problem, all bool, rules Rules, c
 	})
 	for _, p := range problems {
 		s := j.Open[p.name()]
+		if p.Unknown {
+			if s != nil {
+				s.Seen = now
+			}
+			continue
+		}
 		if s == nil {
 			if len(j.Open) >= maxProblems {
 				continue

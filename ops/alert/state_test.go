@@ -30,13 +30,15 @@ type courtroom struct {
 	now time.Time
 }
 
-// look moves the clock on, looks, and returns what is due, as "status subject".
+// look moves the clock on, looks, and returns what is due, as "status subject". A subject
+// with a question mark before it could not be looked at.
 func (c *courtroom) look(after time.Duration, all bool, subjects ...string) []string {
 	c.t.Helper()
 	c.now = c.now.Add(after)
 	var problems []Problem
 	for _, s := range subjects {
-		problems = append(problems, Problem{Kind: Lag, Subject: s, Summary: s + " is behind"})
+		s, unknown := strings.CutPrefix(s, "?")
+		problems = append(problems, Problem{Kind: Lag, Subject: s, Summary: s + " is behind", Unknown: unknown})
 	}
 	// Another process goes on from what this one has kept.
 	text, err := json.Marshal(c.j)
@@ -109,6 +111,19 @@ func TestUnknownIsNotGone(t *testing.T) {
 	c.want(c.look(time.Hour, false))
 	c.want(c.look(time.Hour, false))
 	c.want(c.look(0, true), "resolved store")
+}
+
+// What could not be looked at itself goes on, and begins nothing; all else ends meanwhile.
+func TestUnknownProblem(t *testing.T) {
+	c := &courtroom{t, newState(), begin}
+	c.want(c.look(0, true, "store", "list:q"))
+	c.want(c.look(time.Minute, true, "store", "list:q"), "firing list:q", "firing store")
+	c.want(c.look(time.Hour, true, "?store", "?other"), "resolved list:q")
+	c.want(c.look(time.Hour, true, "?store", "?other"))
+	if s := c.j.Open["lag store"]; s == nil || s.Problem.Summary != "store is behind" {
+		t.Errorf("what is known of it: %+v", s)
+	}
+	c.want(c.look(time.Minute, true), "resolved store")
 }
 
 // What a process has kept whose clock was years ahead does not silence the
