@@ -31,7 +31,7 @@ type openProblem struct {
 // state decides what is told. It is the whole of the state that a process
 // needs to go on where another has stopped, and kept as JSON (Watcher).
 //
-// The invariants. A problem is told only after it has been seen for Hold, and
+// The invariants. A problem is told only after each look has seen it for Hold, and
 // its end only after it has not been seen for Hold: what comes and goes in
 // between is told neither time. Its end is told if and only if it was. What
 // could not be looked at is neither there nor gone.
@@ -103,10 +103,10 @@ func (j *state) look(now time.Time, problems []Problem, all bool, rules Rules, c
 	for name, s := range j.Open {
 		switch gone := s.Seen.Before(now); {
 		case gone && !all:
+		case gone && s.Told.IsZero():
+			delete(j.Open, name)
 		case gone && now.Sub(s.Seen) >= rules.Hold:
-			if !s.Told.IsZero() {
-				j.tell(name, s, Resolved, channels)
-			}
+			j.tell(name, s, Resolved, channels)
 			delete(j.Open, name)
 		case gone:
 		case s.Told.IsZero() && now.Sub(s.Since) >= rules.Hold,

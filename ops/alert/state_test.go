@@ -96,7 +96,10 @@ func TestFlapping(t *testing.T) {
 	c.want(c.look(30*time.Second, true))
 	c.want(c.look(90*time.Second, true)) // gone, and never told
 	c.want(c.look(time.Second, true, "store"))
-	c.want(c.look(time.Minute, true, "store"), "firing store")
+	c.want(c.look(50*time.Second, true))
+	c.want(c.look(10*time.Second, true, "store")) // wrong for two looks, and well between
+	c.want(c.look(50*time.Second, true, "store"))
+	c.want(c.look(10*time.Second, true, "store"), "firing store")
 	c.want(c.look(50*time.Second, true))
 	c.want(c.look(5*time.Second, true, "store"))
 	c.want(c.look(50*time.Second, true))
