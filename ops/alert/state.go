@@ -69,6 +69,36 @@ func readState(text []byte, now time.Time) (*state, error) {
 	return j, nil
 }
 
+// takeOver takes in what was told before, by a state that was read when this one had
+// begun already: it is older. Problems since when that state knew them are told no second
+// time, and its notices are delivered, unless this one has told of the same.
+func (j *state) takeOver(before *state) {
+	for channel, o := range before.Outboxes {
+		mine := j.Outboxes[channel]
+		if mine == nil {
+			mine = &outbox{Notices: make(map[string]Notice)}
+			j.Outboxes[channel] = mine
+		}
+		for name, n := range o.Notices {
+			_, newer := mine.Notices[name]
+			if s := j.Open[name]; !newer && (s == nil || s.Told.IsZero()) {
+				mine.Notices[name] = n
+			}
+		}
+	}
+	for name, s := range before.Open {
+		mine := j.Open[name]
+		if mine == nil {
+			j.Open[name] = s
+			continue
+		}
+		mine.Since = s.Since
+		if mine.Told.IsZero() {
+			mine.Told = s.Told
+		}
+	}
+}
+
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

@@ -46,6 +46,7 @@ type Watcher struct {
 	LookTimeout time.Duration
 
 	state *state // nil: this process does not tell
+	read  bool   // what was told before is in state
 }
 
 // Run looks every passEvery, and when leases change, until fetch ends.
@@ -72,7 +73,7 @@ func (w *Watcher) Pass(ctx context.Context) error {
 	defer cancel()
 	errs := []error{w.post(ctx, problems, all)}
 	if lease == nil {
-		w.state = nil
+		w.state, w.read = nil, false
 		return errors.Join(errs...)
 	}
 	errs = append(errs, w.load(ctx))
@@ -81,7 +82,7 @@ func (w *Watcher) Pass(ctx context.Context) error {
 	w.state.look(w.Clock.Now(), append(problems, others...), all && complete, w.Rules, w.Channels)
 	err = w.keep(ctx, lease)
 	if errors.Is(err, sluice.ErrLeaseLost) {
-		w.state = nil
+		w.state, w.read = nil, false
 		return errors.Join(append(errs, err)...)
 	}
 	errs = append(errs, err)
@@ -125,26 +126,36 @@ func (w *Watcher) others(ctx context.Context) (problems []Problem, all bool, err
 	return problems, all, nil
 }
 
-// load takes up what was told before, once. A state that cannot be read is no
-// reason to be silent: it begins anew.
+// load takes up what was told before, once. While Redis does not say, the state begins
+// anew and is not kept. A state that cannot be read is no reason to be silent either.
 func (w *Watcher) load(ctx context.Context) error {
-	if w.state != nil {
+	if w.state == nil {
+		w.state = newState()
+	}
+	if w.read {
 		return nil
 	}
-	w.state = newState()
 	text, err := w.State.Kept(ctx)
-	if err != nil || text == "" {
+	if err != nil {
 		return err
+	}
+	w.read = true
+	if text == "" {
+		return nil
 	}
 	before, err := readState([]byte(text), w.Clock.Now())
 	if err != nil {
 		return fmt.Errorf("read what was told of alerts: %w", err)
 	}
-	w.state = before
+	w.state.takeOver(before)
 	return nil
 }
 
+// keep writes down what was told, but not over what was told before and is not read yet.
 func (w *Watcher) keep(ctx context.Context, lease *flow.Lease) error {
+	if !w.read {
+		return nil
+	}
 	text, err := json.Marshal(w.state)
 	if err != nil {
 		return fmt.Errorf("encode what was told of alerts: %w", err)

@@ -206,6 +206,39 @@ func TestRedisIsAway(t *testing.T) {
 	}
 }
 
+// Redis is away when a process begins to tell. What was told before is neither written over
+// nor forgotten: it is not told again, its end is, and what was not delivered is.
+func TestRedisIsAwayAtTheFirstPass(t *testing.T) {
+	o := openOffice(t)
+	a := o.start()
+	o.await("it tells", a.tells)
+	store := Problem{Kind: Follower, Subject: "store", Summary: "behind"}
+	list := Problem{Kind: Follower, Subject: "list:q", Summary: "behind"}
+	a.problems = []Problem{store}
+	o.pass(0, "", a)
+	o.pass(time.Minute, "firing store", a)
+	o.receiver.setRefuse(true)
+	a.problems = []Problem{store, list}
+	o.pass(0, "", a)
+	o.pass(time.Minute, "", a)
+	o.receiver.setRefuse(false)
+
+	a.watcher.state, a.watcher.read = nil, false // another process tells from now on
+	if err := o.child.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.watcher.Pass(t.Context()); err == nil {
+		t.Error("no word on redis being away")
+	}
+	if err := o.child.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.await("redis answers", func() bool { return a.tells() && a.watcher.Pass(t.Context()) == nil })
+	o.pass(time.Minute, "firing list:q", a)
+	a.problems = nil
+	o.pass(time.Minute, "resolved list:q, resolved store", a)
+}
+
 // A look that hangs, as on a database that does not answer, takes no time from telling:
 // what was found is told.
 func TestALookThatHangs(t *testing.T) {
