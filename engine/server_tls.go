@@ -132,15 +132,16 @@ func mongoTransport(address config.URL) reach {
 	if err != nil {
 		return t
 	}
-	has := func(name string) bool {
+	says := func(name, want string) bool {
 		for key, values := range options {
 			if strings.EqualFold(key, name) && len(values) > 0 {
-				return strings.EqualFold(values[0], "true")
+				return strings.EqualFold(values[0], want)
 			}
 		}
 		return false
 	}
-	t.tls = p.Scheme == "mongodb+srv" || has("tls") || has("ssl")
+	has := func(name string) bool { return says(name, "true") }
+	t.tls = has("tls") || has("ssl") || p.Scheme == "mongodb+srv" && !says("tls", "false") && !says("ssl", "false")
 	t.verified = t.tls && !has("tlsInsecure") && !has("tlsAllowInvalidCertificates") && !has("sslInsecure")
 	t.password = t.password || strings.Contains(strings.ToLower(p.Options), "tlscertificatekeyfile=")
 	return t

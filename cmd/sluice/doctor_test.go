@@ -242,6 +242,8 @@ func TestDoctorOfTheWaysToServers(t *testing.T) {
 		{"embedded", "sqlite:a.db", "mongodb://u:s3cret@a.example:27017,b.example:27017/d?tls=true", nil, ok, ok},
 		{"embedded", "sqlite:a.db", "mongodb://u:s3cret@a.example/d?tls=true&tlsInsecure=true", nil, warning, ok},
 		{"embedded", "sqlite:a.db", "mongodb+srv://u:s3cret@a.example/d", nil, ok, ok},
+		{"embedded", "sqlite:a.db", "mongodb+srv://u:s3cret@a.example/d?tls=false", nil, failed, ok},
+		{"embedded", "sqlite:a.db", "mongodb+srv://u:s3cret@a.example/d?ssl=false", nil, failed, ok},
 		{"embedded", "sqlite:a.db", "mongodb://u:x,s3cret?x@localhost/d", nil, ok, ok},
 		{"embedded", "sqlite:a.db", "mongodb://a.example,b.example/d", []string{"a.example"}, failed, failed},
 		{"embedded", "sqlite:a.db", "mongodb://a.example,b.example/d", []string{"a.example", "b.example"}, ok, ok},
