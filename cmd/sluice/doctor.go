@@ -219,6 +219,9 @@ func (d *examination) running(ctx context.Context) {
 			}
 		}
 	}
+	if x.Store == nil && !x.Empty && !d.config.Named("partitions") {
+		x.Partitions = 0
+	}
 	d.report.Add(x.Examine(ctx))
 }
 

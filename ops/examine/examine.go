@@ -20,9 +20,9 @@ import (
 // by what Redis and the database say, so it sees all processes. What only a
 // process knows of itself (why a follower fails) that process has to be asked.
 type Installation struct {
-	Redis      *flow.Redis // nil: it does not answer
-	Store      CursorStore // nil: the database does not answer
-	Partitions int
+	Redis      *flow.Redis  // nil: it does not answer
+	Store      CursorStore  // nil: the database does not answer
+	Partitions int          // 0: not known, since the database does not answer
 	Lists      []*flow.List // and hashes that were drained before
 	Mirrors    bool         // the series are mirrored
 	Alone      bool         // the database is for one process only
@@ -70,6 +70,8 @@ func (x *Installation) Examine(ctx context.Context) doctor.Examination {
 var (
 	errNoRedis    = errors.New("the main Redis does not answer")
 	errNoDatabase = errors.New("the database does not answer, or has no tables of Sluice yet")
+
+	errNoPartitions = errors.New("only the database says how many partitions there are, and it does not answer; name the number (partitions) to do without it")
 )
 
 // cursors returns where all stand, if there is also a Redis to compare it with.
@@ -134,10 +136,12 @@ func (x *Installation) processes(ctx context.Context, e *doctor.Examination) int
 		return -1
 	}
 	leases := flow.NewLeases(x.Redis, nil, nil)
-	leases.AddPartitions(ingest.StoreRole, x.Redis, flow.Partitions(x.Partitions))
-	leases.AddPartitions(retention.Role, x.Redis, flow.Partitions(x.Partitions)[:1])
-	if x.Mirrors {
-		leases.AddPartitions(series.MirrorRole, x.Redis, flow.Partitions(x.Partitions)[:1])
+	if partitions := flow.Partitions(x.Partitions); len(partitions) > 0 {
+		leases.AddPartitions(ingest.StoreRole, x.Redis, partitions)
+		leases.AddPartitions(retention.Role, x.Redis, partitions[:1])
+		if x.Mirrors {
+			leases.AddPartitions(series.MirrorRole, x.Redis, partitions[:1])
+		}
 	}
 	if len(x.Lists) > 0 {
 		leases.AddLists(ingest.ListRole, x.Lists)
@@ -164,6 +168,9 @@ func (x *Installation) processes(ctx context.Context, e *doctor.Examination) int
 		} else if err == nil {
 			e.Fine(doctor.CheckLeases, "role %s: all %d leases are held by processes that live", role.Name, role.Places)
 		}
+	}
+	if x.Partitions == 0 {
+		e.Unknown(errNoPartitions, doctor.CheckLeases)
 	}
 	if err != nil {
 		e.Unknown(err, doctor.CheckLeases)
