@@ -200,7 +200,7 @@ func (x *Installation) logs(ctx context.Context, e *doctor.Examination, cursors 
 			positions[c.Partition] = c.Position
 		}
 	}
-	worstMillis, gaps, behind := int64(0), 0, 0
+	worstMillis, gaps, behind, unread := int64(0), 0, 0, 0
 	for _, p := range flow.Partitions(x.Partitions) {
 		at := doctor.Examination{Where: fmt.Sprintf("partition %d", p.Number)}
 		next, err := flow.NewLog(x.Redis, p).Read(ctx, positions[p.Number], 1, 0)
@@ -209,6 +209,7 @@ func (x *Installation) logs(ctx context.Context, e *doctor.Examination, cursors 
 			gaps++
 			at.Fail(doctor.CheckGaps, gapRemedy, "%s", err)
 		case err != nil:
+			unread++
 			at.Unknown(err, doctor.CheckLag, doctor.CheckGaps)
 		case len(next) > 0:
 			late := max(0, nowMillis-int64(next[0].Position.Major))
@@ -222,10 +223,10 @@ func (x *Installation) logs(ctx context.Context, e *doctor.Examination, cursors 
 			return // what is missing is one finding, not one for each partition
 		}
 	}
-	if gaps == 0 {
+	if gaps+unread == 0 {
 		e.Fine(doctor.CheckGaps, "the logs of all %d partitions go on from their cursors", x.Partitions)
 	}
-	if behind == 0 && gaps == 0 {
+	if behind+gaps+unread == 0 {
 		e.Fine(doctor.CheckLag, "the logs of all %d partitions are stored; the most that one is behind is %s", x.Partitions, lasting(worstMillis))
 	}
 }
