@@ -41,7 +41,7 @@ type Route struct {
 	Except     []string `yaml:"except" doc:"Domains that it does not take." sample:"[test.example.com]"`
 	Classes    []string `yaml:"classes" doc:"transactional, marketing. None: both." sample:"[transactional, marketing]"`
 	Pace       string   `yaml:"pace" doc:"How many mails it may send, all processes together: a number, / and s, m, h or d. None: as many as it can. It falls when the other side wants fewer, and grows again." sample:"100/s"`
-	Burst      int      `yaml:"burst" range:"0..1000000" doc:"How many of these may be saved up while there is nothing to send, 0 to 1000000; 0: a tenth of a second's worth." sample:"200"`
+	Burst      int      `yaml:"burst" range:"0..1000000" doc:"How many of these may be saved up while there is nothing to send, up to 1000000 and not fewer than go at once (window of smtp). 0: a tenth of a second's worth, or as many as go at once if that is more." sample:"200"`
 	PerDomain  string   `yaml:"pace_per_domain" doc:"The same for each domain." sample:"20/s"`
 	Paces      []Pair   `yaml:"paces" doc:"The same for single domains: DOMAIN: PACE."`
 	Warmup     []string `yaml:"warmup" doc:"How many mails a day it may take: on the first day, the second, ... 90 at most; after them there is no limit. Days are of UTC." sample:"[50, 100, 500, 1000, 5000]"`
@@ -63,7 +63,7 @@ type SMTPRoute struct {
 	Provider    string `yaml:"provider" doc:"Whose server it is: ses, sendgrid, mailgun, postmark, sparkpost, netcore, brevo, mailjet or mandrill. Mails get the header by which that provider's webhooks name them again (docs/hooks.md); a mail with such a header keeps its own." sample:"mailgun"`
 	Connections int    `yaml:"connections" doc:"How many at once, 0 to 1000; 0: 10." sample:"20"`
 	Window      int    `yaml:"window" doc:"How many mails may be on their way on a connection, 0 to 256; 0: 16. When it dies, so many are in doubt." sample:"32"`
-	MaxMessages int    `yaml:"max_messages" doc:"A connection is closed after so many, 0 to 1000000; 0: never. Amazon's servers end them after some 350." sample:"300"`
+	MaxMessages int    `yaml:"max_messages" range:"0..1000000" doc:"A connection is closed after so many, 0 to 1000000; 0: never. Amazon's servers end them after some 350." sample:"300"`
 }
 
 // SESRoute is Amazon SES.

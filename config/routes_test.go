@@ -74,6 +74,7 @@ func TestRouteRefusals(t *testing.T) {
 		"routes: {a: {weight: 0, " + relayURL + "}}":                                     "sluice.yaml:1: routes.a.weight is 0, want 1 to 1000",
 		"routes: {a: {pace: fast, " + relayURL + "}}":                                    "sluice.yaml:1: routes.a is not right: pace is \"fast\", want a number from 1, ...",
 		"routes: {a: {pace: 1/s, burst: 3, " + relayURL + "}}":                           "sluice.yaml:1: routes.a is not right: pace saves up 3, less than the 16 that go at once; raise it",
+		"routes: {a: {smtp: {url: 'smtps://h', max_messages: 1000001}}}":                 "sluice.yaml:1: routes.a.smtp.max_messages is 1000001, want 0 to 1000000",
 		"routes: {a: {classes: [spam], " + relayURL + "}}":                               "sluice.yaml:1: routes.a is not right: classes has \"spam\", want transactional, marketing",
 		"routes: {a: {domains: [A.example], " + relayURL + "}}":                          "sluice.yaml:1: routes.a is not right: \"A.example\" is no domain; ...",
 		"routes: {a: {warmup: [5], " + relayURL + "}}":                                   "sluice.yaml:1: routes.a is not right: warmup has no day to begin with; ...",
