@@ -19,7 +19,9 @@ of --config or of the variable SLUICE_CONFIG; the environment; the flags. A word
 is not known is an error.
 
 ` + "`sluice config show`" + ` reads the sources, checks them, and prints what is in force and
-where each value comes from. Secrets are not shown.
+where each value comes from. Of lists it shows a line each, of hashes one for each
+server. It shows no secrets, and nothing of optin, routes, hooks, dkim, caps and
+suppression_sets, which only a file has.
 `
 
 func runConfig(_ context.Context, c *call) error {

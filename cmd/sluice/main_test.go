@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -283,6 +285,11 @@ func TestConfigCommand(t *testing.T) {
 	for _, s := range config.Settings() {
 		if !strings.Contains(out, "\n"+s.Path+": ") && !strings.HasPrefix(out, s.Path+": ") {
 			t.Errorf("config show leaves %s out", s.Path)
+		}
+	}
+	for f := range reflect.TypeFor[config.Config]().Fields() {
+		if f.Tag.Get("only") == "file" && !regexp.MustCompile(`\b`+f.Tag.Get("yaml")+`\b`).MatchString(configLong[strings.Index(configLong, "config show"):]) {
+			t.Errorf("the help of config show does not say what becomes of %s", f.Name)
 		}
 	}
 	if !strings.HasPrefix(mustRun(t, dir, "version").stdout, "sluice ") {
