@@ -85,7 +85,7 @@ func (x *Examiner) schema(ctx context.Context, e *doctor.Examination, s *Store) 
 	case have == 0:
 		e.Warn(doctor.CheckDatabaseSchema, "start sluice, or run `sluice migrate`", "it has no tables of Sluice yet")
 	case have < want:
-		e.Warn(doctor.CheckDatabaseSchema, "start this program, or run `sluice migrate`; older programs cannot go on after that", "its schema has version %d, this program brings it to %d", have, want)
+		e.Warn(doctor.CheckDatabaseSchema, "start this program, or run `sluice migrate`; older programs may not be able to go on after that", "its schema has version %d, this program brings it to %d", have, want)
 	case have > want && s.Ping(ctx) == nil:
 		e.Fine(doctor.CheckDatabaseSchema, "its schema has version %d, this program knows %d and can use it: a newer program has been here", have, want)
 	case have > want:
