@@ -40,7 +40,8 @@ type Mail struct {
 }
 
 // laterFor is how long the mail waits for a recipient whom the server puts off (4yz; RFC
-// 5321, 4.2.1), as it does with strangers for some minutes. Then it goes to the others.
+// 5321, 4.2.1), as it does with strangers for some minutes. The first try after that, which
+// is some 8 minutes after the first of all, goes to the others.
 const laterFor = 6 * time.Minute
 
 // NewMail returns a channel by smtp://USER:PASSWORD@HOST:PORT, which must offer
