@@ -10121,7 +10121,7 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description It can never be replayed; the message says why. */
+            /** @description It cannot be replayed, or not by this process; the message says why. */
             409: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestID"];
