@@ -41,7 +41,7 @@ type Webhook struct {
 	Secret        int    // the number of its secret, which rises with each rotation
 	SecretMark    string // of the secret itself, by which another one is found out
 	RotatedMillis int64  // when the secret before it was replaced; 0: never
-	FailingMillis int64  // since when nothing has reached it; 0: it works
+	FailingMillis int64  // since when its batches fail and nothing has reached it; 0: nothing is known to fail
 	CreatedMillis int64
 	UpdatedMillis int64
 }

@@ -66,9 +66,10 @@ type endpoint struct {
 	lanes map[int]*lane
 
 	mu       sync.Mutex
-	failing  int64 // as store.Webhook.FailingMillis is to be
-	stored   int64 // as it is known to be; unknown: an error left that open
-	failures int   // in a row
+	failing  int64        // as store.Webhook.FailingMillis is to be
+	stored   int64        // as it is known to be; unknown: an error left that open
+	stuck    map[int]bool // partitions whose batch has failed
+	failures int          // in a row
 	rest     time.Time
 	number   int64 // of the last attempt
 	slots    [2]int
@@ -166,9 +167,15 @@ func (e *endpoint) load(ctx context.Context, heads map[int]sluice.Position) erro
 			e.slots[1] = n.Slot - store.WebhookSuccesses + 1
 		}
 	}
-	e.lanes = make(map[int]*lane, len(rows))
+	e.lanes, e.stuck = make(map[int]*lane, len(rows)), make(map[int]bool)
 	for part, row := range rows {
 		e.lanes[part] = &lane{row: row, seen: row.At, saved: e.s.Clock.Now()}
+		if row.SinceMillis != 0 {
+			e.stuck[part] = true
+		}
+	}
+	if len(e.stuck) == 0 {
+		e.failing = 0 // a replay has set it back, or an older program has left this
 	}
 	return e.sayLost(ctx, heads, notes)
 }
@@ -347,7 +354,10 @@ func (e *endpoint) passed(ctx context.Context, l *lane, end sluice.Place, marked
 	l.seen = end
 	if now := e.s.Clock.Now(); marked || now.Sub(l.saved) >= saveEvery && l.row.At != end {
 		l.saved = now
-		return e.move(ctx, l, store.WebhookMove{To: store.WebhookLane{Webhook: e.hook.ID, At: end}})
+		next := store.WebhookLane{Webhook: e.hook.ID, At: end}
+		e.mu.Lock()
+		e.sticks(&next)
+		return e.moveFailing(ctx, l, store.WebhookMove{To: next})
 	}
 	return nil
 }
@@ -379,6 +389,7 @@ func (e *endpoint) record(ctx context.Context, l *lane, b batch, began time.Time
 	} else {
 		e.failed(&next, &m, began, now, a.retryAfter)
 	}
+	e.sticks(&next)
 	e.number++
 	m.Note.Number, m.Note.Slot = e.number, e.slot(m.Note.Outcome)
 	failing := e.failing
@@ -412,6 +423,16 @@ func (e *endpoint) ends(ctx context.Context, why *ending) error {
 
 func (e *endpoint) switchOff(ctx context.Context) error {
 	return cmp.Or(e.s.stopped(ctx, &e.hook, e.off), errOff)
+}
+
+// sticks notes whether the batch of a lane that is to be so has failed. Where none has, the
+// endpoint does not fail: what has failed was given up, or nothing of it is wanted any more.
+func (e *endpoint) sticks(next *store.WebhookLane) {
+	if next.SinceMillis != 0 {
+		e.stuck[next.At.Partition] = true
+	} else if delete(e.stuck, next.At.Partition); len(e.stuck) == 0 {
+		e.failing = 0
+	}
 }
 
 // moveFailing moves a lane, and writes since when the endpoint fails if that is not what is

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -190,6 +191,117 @@ func TestFailingIsStored(t *testing.T) {
 		k.pass(e)
 		if now, err := k.store.Webhook(t.Context(), w.ID); err != nil || (now.FailingMillis != 0) != c.down {
 			t.Errorf("%+v: it fails since %d, %v", c, now.FailingMillis, err)
+		}
+	}
+}
+
+// An endpoint fails for as long as a batch of its does. One that was given up, is wanted no
+// more or was set back has no part in what fails long after it.
+func TestFailureEndsWithItsBatch(t *testing.T) {
+	for name, c := range map[string]func(k *kit, e *endpoint){
+		"given up": func(k *kit, e *endpoint) {
+			for _, after := range []time.Duration{6, 7, 12} { // hours
+				k.clock.Move(after * time.Hour)
+				if after == 6 {
+					k.put(1, "mail.opened") // this one arrives
+					k.waitForHeads(e.s)
+				}
+				k.pass(e)
+			}
+			if n := e.s.Stats.GivenUp.Load(); n != 1 {
+				k.t.Errorf("%d batches were given up", n)
+			}
+		},
+		"wanted no more": func(k *kit, e *endpoint) {
+			e.hook.Types, e.lanes = []string{"mail.opened"}, nil
+			k.clock.Move(time.Hour)
+			k.pass(e)
+		},
+		"set back": func(k *kit, e *endpoint) {
+			k.clock.Move(time.Hour)
+			if err := k.service.Replay(k.t.Context(), e.hook.ID, k.clock.Now()); err != nil {
+				k.t.Fatal(err)
+			}
+			e.lanes = nil
+		},
+		"left by an older program": func(k *kit, e *endpoint) {
+			k.clock.Move(time.Hour)
+			if err := k.store.RewindWebhook(k.t.Context(), e.hook.ID, follower, k.clock.Now().UnixMilli()); err != nil {
+				k.t.Fatal(err)
+			}
+			e.hook.Types, e.lanes = []string{"mail.sent"}, nil
+			k.put(1, "mail.opened") // it is passed
+			k.waitForHeads(e.s)
+			for range 2 {
+				k.pass(e)
+				k.clock.Move(saveEvery)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKit(t)
+			refused := http.StatusBadRequest
+			r := newReceiver(t, nil)
+			r.answer = func(_ int, w http.ResponseWriter, _ *http.Request) {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				if strings.Contains(string(r.all[len(r.all)-1].body), "mail.sent") {
+					w.WriteHeader(refused)
+				}
+			}
+			w, _ := k.add(r.URL, 1)
+			e := k.endpoint(k.sender(), w)
+			k.put(0, "mail.sent")
+			k.pass(e)
+			if now, err := k.store.Webhook(t.Context(), w.ID); err != nil || now.FailingMillis == 0 {
+				t.Fatalf("a batch has failed: %+v, %v", now, err)
+			}
+			c(k, e)
+			if now, err := k.store.Webhook(t.Context(), w.ID); err != nil || now.FailingMillis != 0 || now.Status != store.WebhookOn {
+				t.Errorf("nothing fails any more: %+v, %v", now, err)
+			}
+			k.clock.Move(30 * time.Hour)
+			e.hook.Types = nil
+			k.put(2, "mail.sent")
+			k.waitForHeads(e.s)
+			k.pass(e)
+			if now, err := k.store.Webhook(t.Context(), w.ID); err != nil || now.FailingMillis != k.clock.Now().UnixMilli() || now.Status != store.WebhookOn {
+				t.Errorf("one request has failed: %+v, %v", now, err)
+			}
+		})
+	}
+}
+
+// How long an endpoint fails is counted anew from each change by people on: it may have been
+// what was wrong.
+func TestFailingBeforeAChange(t *testing.T) {
+	k := newKit(t)
+	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	for name, change := range map[string]func(id string) error{
+		"URL": func(id string) error {
+			u := r.URL + "/right"
+			_, err := k.service.Change(t.Context(), id, &Change{URL: &u})
+			return err
+		},
+		"secret": func(id string) error { _, _, err := k.service.Rotate(t.Context(), id); return err },
+	} {
+		w, _ := k.add(r.URL, 1)
+		k.put(0, "mail.sent")
+		sender := k.sender()
+		k.waitForHeads(sender)
+		k.pass(k.endpoint(sender, w))
+		k.clock.Move(24*time.Hour - 10*time.Minute)
+		if err := change(w.ID); err != nil {
+			t.Fatal(err)
+		}
+		now, err := k.store.Webhook(t.Context(), w.ID)
+		if err != nil || now.FailingMillis != 0 {
+			t.Errorf("%s: %+v, %v", name, now, err)
+		}
+		k.clock.Move(20 * time.Minute)
+		k.pass(k.endpoint(sender, now))
+		if now, err = k.store.Webhook(t.Context(), w.ID); err != nil || now.FailingMillis != k.clock.Now().UnixMilli() || now.Status != store.WebhookOn {
+			t.Errorf("%s, and one request has failed: %+v, %v", name, now, err)
 		}
 	}
 }

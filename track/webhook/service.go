@@ -68,7 +68,7 @@ func (s *Service) apply(w *store.Webhook, c *Change) error {
 			return sluice.Refuse(sluice.CodeInvalid, "status is %.32q, want on or off", *c.Status)
 		}
 		if *c.Status != w.Status {
-			w.Status, w.Reason, w.FailingMillis = *c.Status, "", 0
+			w.Status, w.Reason = *c.Status, ""
 		}
 	}
 	return nil
@@ -104,9 +104,10 @@ func (s *Service) Change(ctx context.Context, id string, c *Change) (store.Webho
 	return s.write(ctx, w)
 }
 
-// write writes an endpoint that was changed.
+// write writes an endpoint that was changed. How long it fails is counted from then on:
+// what was changed may be what was wrong.
 func (s *Service) write(ctx context.Context, w store.Webhook) (store.Webhook, error) {
-	w.UpdatedMillis = s.Clock.Now().UnixMilli()
+	w.UpdatedMillis, w.FailingMillis = s.Clock.Now().UnixMilli(), 0
 	if err := s.Store.ChangeWebhook(ctx, w); err != nil {
 		return w, err
 	}
