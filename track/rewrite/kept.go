@@ -57,7 +57,7 @@ type kept struct {
 // put keeps targets that are not known to be kept. The error is errKeptRests in the
 // keptRest after another one.
 func (k *kept) put(ctx context.Context, s store.LinkStore, targets []string) error {
-	fresh := make(map[string]string, len(targets))
+	var fresh map[string]string
 	k.mu.Lock()
 	if now := time.Now(); len(k.known) >= mostKept || now.Sub(k.since) >= keptFor { // a time that nothing sets
 		k.known, k.since = make(map[string]struct{}), now
@@ -65,6 +65,9 @@ func (k *kept) put(ctx context.Context, s store.LinkStore, targets []string) err
 	for _, target := range targets {
 		hash := link.Hash(target)
 		if _, ok := k.known[hash]; !ok {
+			if fresh == nil {
+				fresh = make(map[string]string, len(targets))
+			}
 			fresh[hash] = target
 		}
 	}

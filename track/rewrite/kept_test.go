@@ -94,6 +94,35 @@ func TestLongLinks(t *testing.T) {
 	}
 }
 
+// The mails of a mailing write its long targets again after keptFor: a database that has gone
+// back gets them. Where it cannot, the links of the mails meanwhile stay as they are.
+func TestLongLinksAgain(t *testing.T) {
+	long := "https://shop.example/?b=" + strings.Repeat("x", link.MaxTargetBytes)
+	content := build(t, `<a href="`+long+`">x</a>`)
+	s := &shelf{kept: map[string]string{}}
+	tr := New(keys(t), all)
+	tr.Kept = s
+	for n, x := range []struct {
+		later  bool
+		fails  error
+		puts   int
+		stored bool
+		long   bool
+	}{
+		{false, nil, 1, true, true}, {false, nil, 1, false, true}, {true, nil, 2, true, true}, {false, nil, 2, false, true},
+		{true, errors.New("away"), 3, false, false}, {false, nil, 3, false, false},
+	} {
+		if s.failed = x.fails; x.later {
+			tr.kept.since = tr.kept.since.Add(-keptFor)
+		}
+		made := mime.FindHTML(tr.Message(t.Context(), content, tracked(n, 9, mail.TrackClicks))).Text
+		if strings.Contains(made, link.LongQuery) != x.long || s.puts != x.puts || (len(s.kept) == 1) != x.stored {
+			t.Errorf("%d: written %d times, %d targets, %.200s", n, s.puts, len(s.kept), made)
+		}
+		clear(s.kept) // the database goes back
+	}
+}
+
 // A long link with an address of mail stays as it is: nothing of a person is kept. A short
 // one is in its own URL, and no other link is taken for one.
 func TestLongLinksNameNobody(t *testing.T) {

@@ -79,14 +79,20 @@ func (t *Tracker) analyse(ctx context.Context, source string, o *Options) *Doc {
 	if d == nil || len(d.long) == 0 {
 		return d
 	}
-	if err := t.kept.put(ctx, t.Kept, d.long); err != nil {
-		if t.Log != nil && !errors.Is(err, errKeptRests) {
-			t.Log.Warn("long links of a mail are not tracked: their targets cannot be kept", "links", len(d.long), "error", err)
-		}
+	if !t.keeps(ctx, d.long) {
 		o.Long = false
 		return Analyse(source, o)
 	}
 	return d
+}
+
+// keeps keeps long targets, and reports whether they are kept.
+func (t *Tracker) keeps(ctx context.Context, long []string) bool {
+	err := t.kept.put(ctx, t.Kept, long)
+	if err != nil && t.Log != nil && !errors.Is(err, errKeptRests) {
+		t.Log.Warn("long links of a mail are not tracked: their targets cannot be kept", "links", len(long), "error", err)
+	}
+	return err == nil
 }
 
 // place is where a send is: its partition is that of its user, if that is known,
@@ -132,28 +138,32 @@ func (t *Tracker) Message(ctx context.Context, content []byte, s *spool.Tracked)
 // spareBytes is room for what is put before a message: its signature.
 const spareBytes = 2 << 10
 
-// layout returns what a message comes to.
+// layout returns what a message comes to. The long targets of one that is remembered are
+// kept again now and then, as those of other mails are.
 func (t *Tracker) layout(ctx context.Context, content []byte, s *spool.Tracked) layout {
+	o := t.options(s.What)
 	if s.Send.Recipients <= 1 {
-		return t.makeLayout(ctx, content, s.What)
+		return t.makeLayout(ctx, content, o)
 	}
 	name := layoutName{s.Send.Message, s.What}
 	if l, ok := t.layouts.get(name); ok {
-		return l
+		if len(l.long) == 0 || t.keeps(ctx, l.long) {
+			return l
+		}
+		o.Long = false
 	}
-	l := t.makeLayout(ctx, content, s.What)
+	l := t.makeLayout(ctx, content, o)
 	if !l.partly {
 		t.layouts.put(name, l)
 	}
 	return l
 }
 
-func (t *Tracker) makeLayout(ctx context.Context, content []byte, what mail.Track) layout {
+func (t *Tracker) makeLayout(ctx context.Context, content []byte, o *Options) layout {
 	part := mime.FindHTML(content)
 	if part == nil {
 		return layout{}
 	}
-	o := t.options(what)
 	o.ASCII = part.ASCII
 	d := t.analyse(ctx, part.Text, o)
 	if d == nil {
@@ -163,7 +173,7 @@ func (t *Tracker) makeLayout(ctx context.Context, content []byte, what mail.Trac
 	for i := range d.slots {
 		gaps[i] = d.slots[i].at
 	}
-	l := layout{message: part.Layout(d.text, gaps, link.TokenBytes), slots: d.slots, partly: t.Kept != nil && !o.Long}
+	l := layout{message: part.Layout(d.text, gaps, link.TokenBytes), slots: d.slots, long: d.long, partly: t.Kept != nil && !o.Long}
 	for i, at := range l.message.Gaps() {
 		l.slots[i].at = at
 	}
@@ -173,8 +183,9 @@ func (t *Tracker) makeLayout(ctx context.Context, content []byte, what mail.Trac
 // layout is a message with room for tokens. Without a message nothing is replaced.
 type layout struct {
 	message *mime.Layout
-	slots   []slot // where they are in what Append hands out
-	partly  bool   // its long links stay as they are for now
+	slots   []slot   // where they are in what Append hands out
+	long    []string // targets that are to be kept
+	partly  bool     // its long links stay as they are for now
 }
 
 // bytes is how much memory it takes, roughly.
@@ -185,6 +196,9 @@ func (l *layout) bytes() int {
 	}
 	for i := range l.slots {
 		n += 64 + len(l.slots[i].target)
+	}
+	for _, target := range l.long {
+		n += 16 + len(target)
 	}
 	return n
 }
