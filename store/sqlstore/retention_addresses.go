@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -18,9 +17,10 @@ var addressMembers = []string{"ip", "user_agent"}
 // providers.
 var urlMembers = []string{"url", "click_url"}
 
-// ForgetAddresses takes them out of a piece of the mail events of a range, and leaves
-// everything else byte for byte. The databases' own functions for JSON are not used:
-// one event that they cannot read, and others may write such, would stop them for good.
+// ForgetAddresses takes them out of a piece of the mail events of a range, and leaves all
+// other members byte for byte. Properties that nobody can read become an empty object. The
+// databases' own functions for JSON are not used: one event that they cannot read, and
+// others may write such, would stop them for good.
 func (s *Store) ForgetAddresses(ctx context.Context, fromMillis, toMillis int64) (changed int, reachedMillis int64, err error) {
 	from, word := s.d.millis(fromMillis), sluice.KindMail.String()
 	reachedMillis, _, err = s.upTo(ctx, toMillis, "event_nth", from, s.d.millis(toMillis), word, retentionPieceRows-1)
@@ -56,31 +56,31 @@ func (s *Store) ForgetAddresses(ctx context.Context, fromMillis, toMillis int64)
 }
 
 // withoutAddresses returns an object without addressMembers, and with URLs that name no
-// mail address; what is no object is nothing.
+// mail address; what is no object is nothing. An object that has neither stays as it is.
 func withoutAddresses(properties string) string {
-	rest := []byte{'{'}
+	rest, same := []byte{'{'}, true
 	m := jsonscan.Read(properties)
 	for m.Next() {
 		if slices.Contains(addressMembers, m.Key) {
+			same = false
 			continue
 		}
-		value := m.Value.Raw
+		name, value := properties[m.Start:m.End-len(m.Value.Raw)], m.Value.Raw
 		if m.Value.Kind == jsonscan.String && slices.Contains(urlMembers, m.Key) {
 			if url := m.Value.Text(); urlWithoutAddress(url) != url {
-				value = string(jsonscan.AppendQuoted(nil, urlWithoutAddress(url)))
+				value, same = string(jsonscan.AppendQuoted(nil, urlWithoutAddress(url))), false
 			}
-		}
-		name, err := json.Marshal(m.Key)
-		if err != nil {
-			return "{}"
 		}
 		if len(rest) > 1 {
 			rest = append(rest, ',')
 		}
-		rest = append(append(append(rest, name...), ':'), value...)
+		rest = append(append(rest, name...), value...)
 	}
-	if m.Err() != nil {
+	switch {
+	case m.Err() != nil:
 		return "{}"
+	case same:
+		return properties
 	}
 	return string(append(rest, '}'))
 }

@@ -161,6 +161,11 @@ func testForgetAddresses(t *testing.T, f *fixture) {
 	for i, url := range []string{"https://a.example/x?e=ann%40b.example&c=1", "https://a.example/x?c=1#ann@b.example", "https://a.example/to/ann@b.example/x?c=1", "https://me@a.example/x?c=1", "https://a.example/x?c=1"} {
 		add(10+i, sluice.EventClicked, midnight(-3), `{"send":"m.1","url":"`+url+`","email":"of@others.example"}`)
 	}
+	// What a member is written like stays, and so does an object that has no address.
+	const spaced, tidy = `{ "<b>" : 1.0, "ip":"192.0.2.1", "\u0061&":[ 1 ] }`, `{"<b>" : 1.0,"\u0061&":[ 1 ]}`
+	const none = `{ "<b>" : 1.0, "url": "https://a.example/" }`
+	add(20, sluice.EventOpened, midnight(-3), spaced)
+	add(21, sluice.EventOpened, midnight(-3), none)
 	f.apply(t, e, len(e.Events), 0)
 	changed, calls := 0, 0
 	for from, to := int64(0), midnight(-1).UnixMilli(); from < to; calls++ {
@@ -168,7 +173,8 @@ func testForgetAddresses(t *testing.T, f *fixture) {
 		must(t, err)
 		changed, from = changed+n, reached
 	}
-	want(t, "events changed", changed, 5_104)
+	want(t, "events changed", changed, 5_105)
+	f.wantRows(t, "SELECT event_id, properties FROM events WHERE event_id IN ('e20', 'e21') ORDER BY event_id", []string{"e20", tidy}, []string{"e21", none})
 	for id, url := range map[string]string{"e10": "https://a.example/x", "e11": "https://a.example/x", "e12": "https://a.example", "e13": "https://me@a.example/x?c=1", "e14": "https://a.example/x?c=1"} {
 		f.wantRows(t, "SELECT properties FROM events WHERE event_id = '"+id+"'", []string{`{"send":"m.1","url":"` + url + `","email":"of@others.example"}`})
 	}
