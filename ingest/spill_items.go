@@ -16,12 +16,13 @@ import (
 
 // Files of items have what people chose on the page of a mail while Redis was away, and
 // only what stops mail. Such a file may wait for days, on a machine that does not run.
-// Who has chosen anew meanwhile, here or by double opt-in, must not be stopped by it. And
-// an append of unknown fate may be in the log: its copy in the file is no second choice.
-// So before a record is replayed it is compared with what is stored: what somebody said
-// at that time or later holds. That is so of each update by itself: who wants mail again
-// has not taken back what was chosen of a group. What is still in the logs, some seconds, is not seen; of
-// two words within them the one that stops mail holds, as in package ingest's suppress.go.
+// Who has chosen anew meanwhile, here or by double opt-in, must not be stopped by it: of a
+// group, if it was chosen for all users who have the address. And an append of unknown
+// fate may be in the log: its copy in the file is no second choice. So before a record is
+// replayed it is compared with what is stored: what somebody said at that time or later
+// holds. That is so of each update by itself: who wants mail again has not taken back what
+// was chosen of a group. What is still in the logs, some seconds, is not seen; of two words
+// within them the one that stops mail holds, as in package ingest's suppress.go.
 
 // Said is what is stored of what people have said. The stores of sqlstore are ones.
 type Said interface {

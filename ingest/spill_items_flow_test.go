@@ -30,22 +30,23 @@ func TestSpilledChoices(t *testing.T) {
 		group := func(name string, millis int64, state string) []byte {
 			return user.AppendUpdate(nil, &user.Update{Op: user.OpGroup, Key: email(name), TimeMillis: millis, Name: "g", App: user.EachOfAddress, Body: state})
 		}
-		// Bob has subscribed again since, dan has taken the group again, and what else they
-		// chose holds; eve has no more
-		// than what the append of unknown fate has made of her; nobody can read fay.
+		// Bob has subscribed again since, dan has taken the group again, gil has chosen it twice,
+		// and what else they chose holds. Eve has no more than what the append of unknown fate
+		// has made of her. Nobody can read fay.
 		_, err := e.store.(mail.SuppressionStore).Suppress(b.Context(), []mail.Suppression{{Entry: "bob@example.com", Scope: mail.ScopeMarketing, Reason: mail.SuppressUnsubscribe, Source: "x", TimeMillis: at + 1, Removed: true}})
 		b.must(err)
 		e.write(email("eve").Partition(len(e.logs)), "test", append(sluice.NewBatch(0), left("eve")...))
 		e.write(email("dan").Partition(len(e.logs)), "test2", append(append(sluice.NewBatch(0), group("dan", at-1, "unsubscribed")...), group("dan", at+1, "subscribed")...))
+		e.write(email("gil").Partition(len(e.logs)), "test4", append(append(sluice.NewBatch(0), group("gil", at-1, "subscribed")...), group("gil", at+1, "subscribed")...))
 		e.write(email("fay").Partition(len(e.logs)), "test3", append(sluice.NewBatch(0), group("fay", at-1, "subscribed")...))
 		b.eventually("what was said is stored", func() bool {
-			return len(b.query("SELECT entry FROM suppressions WHERE entry = 'eve@example.com'")) == 1 && len(b.query("SELECT number FROM users WHERE profile LIKE '%dan@%' OR profile LIKE '%fay@%'")) == 2
+			return len(b.query("SELECT entry FROM suppressions WHERE entry = 'eve@example.com'")) == 1 && len(b.query("SELECT number FROM users WHERE profile LIKE '%dan@%' OR profile LIKE '%fay@%' OR profile LIKE '%gil@%'")) == 3
 		})
 		b.exec("UPDATE users SET profile = '[' WHERE profile LIKE '%fay@%'", "")
 
 		dir := filepath.Join(b.TempDir(), "spill")
 		w := spill.OpenItems(dir, "4711", sluice.SystemClock{})
-		for _, items := range [][]byte{left("ann"), append(left("bob"), group("bob", at, "unsubscribed")...), group("cy", at, "unsubscribed"), append(left("dan"), group("dan", at, "unsubscribed")...), group("fay", at, "unsubscribed"), left("eve")} {
+		for _, items := range [][]byte{left("ann"), append(left("bob"), group("bob", at, "unsubscribed")...), group("cy", at, "unsubscribed"), append(left("dan"), group("dan", at, "unsubscribed")...), group("fay", at, "unsubscribed"), group("gil", at, "unsubscribed"), left("eve")} {
 			b.must(w.WriteItems(items))
 		}
 		if err := w.Write(sluice.Event{Name: "opened", TimeMillis: 1}); err == nil {
@@ -74,7 +75,7 @@ func TestSpilledChoices(t *testing.T) {
 		if got := strings.Join(b.query("SELECT entry FROM suppressions WHERE removed = 0 ORDER BY entry"), " "); got != "ann@example.com dan@example.com eve@example.com" {
 			b.Errorf("suppressed are %s", got)
 		}
-		for name, want := range map[string]string{"ann": `"email_subscribe":"unsubscribed"`, "cy": `"g":["unsubscribed"`, "dan": `"g":["subscribed"`, "bob": `"g":["unsubscribed"`} {
+		for name, want := range map[string]string{"ann": `"email_subscribe":"unsubscribed"`, "cy": `"g":["unsubscribed"`, "dan": `"g":["subscribed"`, "gil": `"g":["subscribed"`, "bob": `"g":["unsubscribed"`} {
 			if got := strings.Join(b.query("SELECT profile FROM users WHERE profile LIKE '%"+name+"@example.com%'"), " "); !strings.Contains(got, want) {
 				b.Errorf("%s: %s", name, got)
 			}

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -68,5 +69,44 @@ func TestLeaveWhenThereAreManyGroups(t *testing.T) {
 	}
 	if last := fmt.Sprintf("g%03d", MaxGroups-1); p.SetGroup(last, true, 2001) {
 		t.Errorf("%s did not make room", last)
+	}
+}
+
+// A choice that is made again counts as made then. A list of groups that says what is so
+// already does not.
+func TestGroupIsChosenAgain(t *testing.T) {
+	var p Profile
+	for _, x := range []struct {
+		is          bool
+		at, want    int64
+		byAttribute bool
+	}{{true, 5, 5, false}, {true, 9, 9, false}, {true, 7, 9, false}, {true, 12, 9, true}, {false, 13, 13, false}, {true, 14, 14, true}} {
+		if x.byAttribute {
+			p.SetAttributes(`{"subscription_groups":[{"subscription_group_id":"g","subscription_state":"subscribed"}]}`, x.at)
+		} else {
+			p.ChooseGroup("g", x.is, x.at)
+		}
+		if want := (Group{"g", x.is, x.want}); !slices.Equal(p.Groups, []Group{want}) {
+			t.Errorf("%+v: %+v", x, p.Groups)
+		}
+	}
+}
+
+// Of two users who are one person a group that either has left is left, unless the other
+// one has said something of it later. No opt-in of the one who goes takes an opt-out back.
+func TestMergedGroups(t *testing.T) {
+	for _, x := range []struct{ is, other, want Group }{
+		{Group{"g", true, 5}, Group{"g", false, 6}, Group{"g", false, 6}},
+		{Group{"g", true, 5}, Group{"g", false, 5}, Group{"g", false, 5}},
+		{Group{"g", true, 5}, Group{"g", false, 4}, Group{"g", true, 5}},
+		{Group{"g", false, 5}, Group{"g", true, 6}, Group{"g", false, 5}},
+		{Group{"g", false, 5}, Group{"g", false, 6}, Group{"g", false, 6}},
+		{Group{"g", true, 5}, Group{"g", true, 6}, Group{"g", true, 5}},
+	} {
+		p := Profile{Groups: []Group{x.is}}
+		p.Merge(&Profile{Groups: []Group{x.other}})
+		if !slices.Equal(p.Groups, []Group{x.want}) {
+			t.Errorf("%+v and %+v: %+v", x.is, x.other, p.Groups)
+		}
 	}
 }

@@ -9,14 +9,17 @@ import (
 // Merge takes in another profile that turned out to be the same person. What
 // only the other one has is filled in, and what both have stays. Counts and
 // money are added up; the first is the earliest and the last the latest. The
-// other's names become names of this user. Nothing is lost but what both had
-// and the other one's external id, which the caller keeps as a key.
+// other's names become names of this user. What people say of mail and of groups goes
+// by its time: see EmailStateFrom and GroupsFrom. Lost is what both had, the other one's
+// external id, which the caller keeps as a key, and what is beyond bounds: events and
+// products beyond MaxTallies, groups beyond MaxGroups, notes of steps beyond madeAtMost.
 //
 // hand and absorb in user/users/apply.go call it, and move the keys.
 //
-// Two merges give the same profile in any order, as long as the others have no
-// attribute in common. For those that they have in common, the first one wins.
-// Changes of this user count as had, whenever they came.
+// Two merges within these bounds give the same profile in any order, as long as the
+// others have no attribute and no group in common. For those that they have in common,
+// the first one wins, but for an opt-out. Changes of this user count as had, whenever
+// they came.
 func (p *Profile) Merge(other *Profile) {
 	if p.ExternalID == "" {
 		p.ExternalID = other.ExternalID
@@ -51,11 +54,7 @@ func (p *Profile) Merge(other *Profile) {
 	for _, m := range other.Revenue {
 		p.Revenue = earn(p.Revenue, m)
 	}
-	for _, g := range other.Groups {
-		if !slices.ContainsFunc(p.Groups, func(x Group) bool { return x.ID == g.ID }) {
-			p.SetGroup(g.ID, g.Subscribed, g.SinceMillis)
-		}
-	}
+	p.GroupsFrom(other)
 }
 
 func fill(values *Values, other Values) {

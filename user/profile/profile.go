@@ -85,7 +85,7 @@ type Money struct {
 type Group struct {
 	ID          string
 	Subscribed  bool
-	SinceMillis int64
+	SinceMillis int64 // since when, or when it was chosen again
 }
 
 // Get returns an attribute's JSON text, or "" if there is none.

@@ -57,6 +57,20 @@ func (p *Profile) EmailStateFrom(other *Profile) {
 	}
 }
 
+// GroupsFrom takes over what another profile says of groups, where this one says nothing. A
+// group that the other has left is left, unless this one has said something later.
+func (p *Profile) GroupsFrom(other *Profile) {
+	for _, g := range other.Groups {
+		i, ok := slices.BinarySearchFunc(p.Groups, g.ID, byGroupID)
+		switch {
+		case !ok:
+			p.SetGroup(g.ID, g.Subscribed, g.SinceMillis)
+		case !g.Subscribed && g.SinceMillis >= p.Groups[i].SinceMillis:
+			p.Groups[i] = g
+		}
+	}
+}
+
 // IsAudience reports whether mail can be meant for users in a state: those who
 // have opted in, or those who are subscribed. Subscribed includes opted in.
 func IsAudience(state string) bool { return state == optedIn || state == subscribed }

@@ -91,6 +91,16 @@ func (p *Profile) SetGroup(id string, isSubscribed bool, millis int64) bool {
 	return true
 }
 
+// ChooseGroup is SetGroup for what somebody says of one group. To say the same again is a
+// word of its own: what was said before it, and comes later, does not undo it. Lists of
+// groups among attributes are no such word: who sends them may not know what was said.
+func (p *Profile) ChooseGroup(id string, isSubscribed bool, millis int64) {
+	p.SetGroup(id, isSubscribed, millis)
+	if i, ok := slices.BinarySearchFunc(p.Groups, id, byGroupID); ok && p.Groups[i].Subscribed == isSubscribed {
+		p.Groups[i].SinceMillis = max(p.Groups[i].SinceMillis, millis)
+	}
+}
+
 func byGroupID(x Group, id string) int { return strings.Compare(x.ID, id) }
 
 // dropGroup removes the oldest group in which this user is subscribed, and reports

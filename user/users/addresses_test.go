@@ -130,6 +130,30 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
+// An address that has left a group stays out of it with the user who gets it, unless that
+// user has said something of the group later.
+func TestRememberedOptOutHolds(t *testing.T) {
+	group := func(k user.Key, state string, at int64) user.Update {
+		return user.Update{Op: user.OpGroup, Key: k, Name: "g", Body: state, TimeMillis: at}
+	}
+	for later, want := range map[bool]bool{false: false, true: true} {
+		m := newModel(t, 4)
+		mail := user.Key{Kind: user.KeyEmail, Name: "x@example.com"}
+		m.add(set(external("u"), `{"a":1}`))
+		m.add(group(external("u"), "subscribed", 5))
+		m.add(group(mail, "unsubscribed", 7))
+		if later {
+			m.add(group(external("u"), "subscribed", 9))
+		}
+		m.settle()
+		m.add(set(external("u"), `{"email":"x@example.com"}`))
+		m.settle()
+		if _, p := m.who(external("u")); len(p.Groups) != 1 || p.Groups[0].Subscribed != want {
+			t.Errorf("said later %v: %s", later, dump(p))
+		}
+	}
+}
+
 // Whether mail is wanted is the state of all users who have an address, on any
 // partition. If nobody has it, the state is kept for the user who gets it,
 // unless that user says otherwise.

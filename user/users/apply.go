@@ -93,7 +93,7 @@ func (u *Unit) change(p *profile.Profile, up *Update) {
 		b := readPurchase(up.Body)
 		p.CountPurchase(up.Name, b.currency, b.micros, b.quantity, up.TimeMillis)
 	case user.OpGroup:
-		p.SetGroup(up.Name, up.Body == "subscribed", up.TimeMillis)
+		p.ChooseGroup(up.Name, up.Body == "subscribed", up.TimeMillis)
 	case user.OpSubscribe:
 		p.Subscribe(up.Body, up.TimeMillis, reported(&up.Update), u.now)
 	}
@@ -233,20 +233,15 @@ func (u *Unit) create(up *Update) (user.ID, *person) {
 }
 
 // inherit gives a user who has got an address the states that were set for it
-// when nobody had it: of mail, and in groups. States that the user already has
-// stay.
+// when nobody had it: of mail, and in groups. A state that the user already has stays,
+// unless the other one was set later: of mail any, in a group that of who has left it.
 func (u *Unit) inherit(id user.ID, x *person, address user.Key) {
 	k, _ := address.Remembered()
 	from, owner := u.owner(k)
 	if owner == nil || from == id || owner.profile == nil {
 		return
 	}
-	for _, g := range owner.profile.Groups {
-		same := func(own profile.Group) bool { return own.ID == g.ID }
-		if !slices.ContainsFunc(x.profile.Groups, same) {
-			x.profile.SetGroup(g.ID, g.Subscribed, g.SinceMillis)
-		}
-	}
+	x.profile.GroupsFrom(owner.profile)
 	x.profile.EmailStateFrom(owner.profile)
 }
 
