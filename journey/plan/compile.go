@@ -241,14 +241,10 @@ func percentText(hundredths int) string {
 	return strconv.FormatFloat(float64(hundredths)/100, 'f', -1, 64)
 }
 
-// count checks a number that is absent or within bounds.
+// count checks a number that is absent (0) or within bounds. One that was written as 0 is
+// refused as it is read.
 func (c *compiler) count(place string, n, most int64) int64 {
-	if n == 0 {
-		if _, there := c.origins[place]; !there || c.isBad(place) {
-			return 0
-		}
-	}
-	if n < 1 || n > most {
+	if n < 0 || n > most {
 		c.wrong(place, "want a number of 1 to %d, got %d", most, n)
 	}
 	return n

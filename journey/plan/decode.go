@@ -114,6 +114,9 @@ func (d *decoder) object(place string, t *tree, into reflect.Value) {
 			d.wrong(at, "there is no such member%s", nearest.DidYouMean(m.name, names))
 		default:
 			d.value(at, &m.value, into.Field(field))
+			if into.Field(field).Kind() == reflect.Int64 && m.value.kind == jsonscan.Number && into.Field(field).IsZero() {
+				d.wrong(at, "want a number of 1 or more, got 0") // a draft is kept without it
+			}
 		}
 		seen[m.name] = true
 	}

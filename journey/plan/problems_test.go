@@ -84,7 +84,8 @@ func TestProblemsOfEntries(t *testing.T) {
 		{"entry: {when: {event: e}, again_after: soon}", "entry.again_after", "want a duration"},
 		{"entry: {when: {event: e}, again_after: 3y}", "entry.again_after", "want a duration"},
 		{"entry: {when: {event: e}, again_after: 105w}", "entry.again_after", "at most two years"},
-		{"entry: {when: {event: e}, limit: {per_day: 0}}", "entry.limit.per_day", "1 to"},
+		{"entry: {when: {event: e}, limit: {per_day: 0}}", "entry.limit.per_day", "1 or more, got 0"},
+		{"entry: {when: {event: e}, limit: {total: -1}}", "entry.limit.total", "1 to"},
 		{"entry: {when: {event: e}, limit: {per_run: 5}}", "entry.limit.per_run", "with a schedule"},
 		{"entry: {when: {event: e}, limit: {per_day: 1.5}}", "entry.limit.per_day", "a whole number"},
 		{"entry: 5", "entry", "want an object, got 5"},
@@ -189,6 +190,24 @@ func TestProblemsOfTheRest(t *testing.T) {
 	checkProblem(t, filled("", "", "name: &x y"), "name", "an anchor")
 	checkProblem(t, filled("entry: {when: {event: e}, who: {attribute: *x, is: exists}}", "", ""), "entry.who", "an alias")
 	checkProblem(t, strings.Repeat(" ", MaxDocumentBytes+1), "", "at most 262144 bytes")
+}
+
+// A draft is kept without members that are 0, so 0 is refused as it is read: kept, the journey
+// would have no limit. null is as if the member were not there.
+func TestNumbersOfDrafts(t *testing.T) {
+	at := "entry: {when: {at: 2026-12-01 09:00, every: month, days: [1]}, limit: {per_day: N, total: N, per_run: N}}"
+	step := "steps: [{id: s, message: {template: welcome, version: N}}]"
+	text := filled(at, step, "limits: {per_minute: N}")
+	_, err := ParseYAML(strings.ReplaceAll(text, "N", "0"))
+	if all, ok := err.(Problems); !ok || len(all) != 5 {
+		t.Errorf("a draft with numbers that are 0: %v", err)
+	}
+	if _, p, err := LoadYAML(strings.ReplaceAll(text, "N", "null"), world{}); err != nil || p.PerMinute != 0 || p.Entry.PerDay != 0 {
+		t.Errorf("a journey with numbers that are null: %+v, %v", p, err)
+	}
+	if _, err := ParseJSON(`{"id":"a","entry":{"when":[{"at":"2026-12-01 09:00","days":[0]}],"limit":{"per_day":-1}},"steps":[]}`); err != nil {
+		t.Errorf("a draft that is kept as it was written: %v", err)
+	}
 }
 
 // Ways: none leads back, all steps are led to. What follows from a mistake is not told.
