@@ -2,7 +2,6 @@ package desk
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"sluice/journey"
@@ -42,9 +41,10 @@ func (w *why) capped(ctx context.Context, s *plan.PlanStep) error {
 	return nil
 }
 
-// again says when somebody who is out may enter again, by the newest version.
+// again says when somebody who is in no step may enter again, by the newest version. Who is
+// watched for a conversion enters no earlier than that ends.
 func (w *why) again(ctx context.Context) error {
-	if w.journey.Status != journey.StatusLive || !slices.Contains([]journey.State{journey.StateFinished, journey.StateExited}, w.record.State) {
+	if w.journey.Status != journey.StatusLive || w.record.State == journey.StateInside {
 		return nil
 	}
 	newest := w.plan
@@ -65,6 +65,9 @@ func (w *why) again(ctx context.Context) error {
 	if !ok {
 		w.say("a person enters this journey once: it has no again_after")
 		return nil
+	}
+	if w.record.State == journey.StateWatching {
+		at = max(at, int64(w.record.Due))
 	}
 	w.say("the person may enter again from %s on", instantText(at*1000))
 	return nil

@@ -185,3 +185,35 @@ func TestWhyOfWhoGotVeryManyMails(t *testing.T) {
 		t.Errorf("behind many others: %s", text)
 	}
 }
+
+// Who has finished is out when no conversion counts any more, and who is in the control group
+// enters no earlier. The answer names that time.
+func TestWhyNamesWhenWhoIsWatchedMayEnterAgain(t *testing.T) {
+	b := newBed(t)
+	b.create(`{id: again, entry: {when: {event: e}, again_after: 1d}, steps: [{id: s, exit: {}}], conversions: [{name: bought, when: {purchase: "*"}, within: 3d}]}`)
+	_, err := b.Publish(t.Context(), "again", -1)
+	b.ok(err)
+	const entered, day = 1_772_442_000, 86_400 // 2026-03-02 09:00
+	var record journey.Record
+	b.Records = func(context.Context, user.ID, int64) (r flow.Record, err error) {
+		copy(r[:], record.Append(nil))
+		return r, nil
+	}
+	b.Ways = func(context.Context, user.ID, int64) ([]int, error) { return nil, nil }
+	b.Sends, b.History = b.store, b.store
+	for state, want := range map[journey.State]string{
+		journey.StateWatching: "may enter again from 2026-03-05T09:00:00Z on",
+		journey.StateControl:  "may enter again from 2026-03-05T09:00:00Z on",
+		journey.StateFinished: "may enter again from 2026-03-03T09:00:00Z on", // of a version without conversions
+	} {
+		record = journey.Record{State: state, Version: 1, Entered: entered}
+		if state == journey.StateWatching {
+			record.Due = entered + 3*day
+		}
+		w, err := b.Why(t.Context(), "again", "", user.Row{ID: user.ID{Number: 7}, Profile: "{}"})
+		b.ok(err)
+		if text := strings.Join(w.Says, "\n"); !strings.Contains(text, want) {
+			t.Errorf("%s: want %q in:\n%s", state, want, text)
+		}
+	}
+}

@@ -28,7 +28,7 @@ type Document struct {
 type Entry struct {
 	When       []Trigger   `json:"when" need:"yes" single:"yes" doc:"Any of these lets a person enter."`
 	Who        Raw         `json:"who,omitempty" form:"rule" doc:"Whom it lets enter; everybody if absent."`
-	AgainAfter string      `json:"again_after,omitempty" form:"duration" doc:"How long after an entry the person may enter again, once out: 0s at once. Absent: a person enters once."`
+	AgainAfter string      `json:"again_after,omitempty" form:"duration" doc:"How long after an entry the person may enter again, once out: 0s at once. Who has finished is out once no conversion counts any more. Absent: a person enters once."`
 	Limit      *EntryLimit `json:"limit,omitempty" doc:"How many may enter. Others are counted and left out."`
 }
 
