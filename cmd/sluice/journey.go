@@ -38,11 +38,12 @@ describes the document that a journey is; a FILE is YAML, or JSON if its name en
     sluice journey list             all of them; --archived: archived ones too
     sluice journey show ID          its draft as JSON, which apply takes; --version N: that version
     sluice journey status ID        how many entered, wait at, passed and left each step
-    sluice journey people ID        who is in it; --step S: who is at that step
+    sluice journey people ID        who is or was in it; --step S: who is at that step
     sluice journey why ID           why --user U did or did not get mail of it, or of --step S
 
 People who are inside keep their version when another is published. Running programs
-see a change within a second.
+see a change within a second. simulate FILE looks up no templates: a message without
+class is taken for marketing, and named.
 `
 
 var journeyFlags = []flagSpec{
@@ -177,7 +178,7 @@ func (c *call) journeyValidate(ctx context.Context, name string) error {
 	return nil
 }
 
-// warn names what of a journey is not carried out yet.
+// warn names what of a journey may not do what its author means.
 func (c *call) warn(warnings []desk.Warning) {
 	for _, w := range warnings {
 		fmt.Fprintf(c.main.Stderr, "sluice: %s: %s\n", safeText(w.Place), safeText(w.Says))

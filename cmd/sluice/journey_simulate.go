@@ -81,7 +81,7 @@ func (c *call) simulated(ctx context.Context, name string) (*simulate.Input, err
 // simulatedPlan reads a journey: a file, or the draft of an id. A file needs no database,
 // unless people of it are asked for: their segments must be the real ones.
 func (c *call) simulatedPlan(ctx context.Context, name string) (*desk.Checked, error) {
-	isDraft := journey.ValidID(name)
+	isDraft := name != "-" && journey.ValidID(name)
 	var w desk.Written
 	var err error
 	if !isDraft {
@@ -91,7 +91,11 @@ func (c *call) simulatedPlan(ctx context.Context, name string) (*desk.Checked, e
 	}
 	if !isDraft && !c.given.has("who") && !c.given.has("sample") {
 		checked, err := desk.ValidateAlone(w)
-		return checked, ofFile(name, err)
+		if err != nil {
+			return nil, ofFile(name, err)
+		}
+		checked.Warnings = append(checked.Warnings, ofUnknownClass(checked.Document)...)
+		return checked, nil
 	}
 	db, err := c.store(ctx)
 	if err != nil {
@@ -99,6 +103,17 @@ func (c *call) simulatedPlan(ctx context.Context, name string) (*desk.Checked, e
 	}
 	checked, err := c.desk(ctx, db).Simulated(ctx, name, w)
 	return checked, ofFile(name, err)
+}
+
+// ofUnknownClass warns of messages that have the class of their template, where templates are
+// not looked up: caps, quiet hours and the control group of all journeys go by it.
+func ofUnknownClass(d *plan.Document) (all []desk.Warning) {
+	for i := range d.Steps {
+		if m := d.Steps[i].Message; m != nil && m.Template != "" && m.Class == "" {
+			all = append(all, desk.Warning{Place: "steps." + d.Steps[i].ID + ".message.class", Says: "templates are not looked up here, and this message is taken for marketing; give it a class, or simulate the draft by its id"})
+		}
+	}
+	return all
 }
 
 // simulatedPeople are those of the database who are asked for; nil: none are.

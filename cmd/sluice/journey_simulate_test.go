@@ -86,6 +86,22 @@ func TestJourneySimulateKnowsTheContext(t *testing.T) {
 	}
 }
 
+// A file is simulated without its templates: a step that leaves the class to its template is
+// named. The file may be standard input.
+func TestJourneySimulateFileWithoutTemplates(t *testing.T) {
+	t.Parallel()
+	const text = "id: receipts\nentry: {when: {event: bought}}\nsteps:\n  - {id: receipt, message: {template: receipt}, next: said}\n" +
+		"  - {id: said, message: {template: receipt, class: transactional}, next: own}\n  - {id: own, message: {content: {subject: a, from: a@example.com, text: a}}}\n"
+	var stdout, stderr strings.Builder
+	m := Main{Args: []string{"journey", "simulate", "-", "--people", "10"}, Dir: t.TempDir(), Stdin: strings.NewReader(text), Stdout: &stdout, Stderr: &stderr}
+	if code := m.Run(t.Context()); code != exitOK || !strings.Contains(stdout.String(), "receipt") {
+		t.Fatalf("%d, %s%s", code, stdout.String(), stderr.String())
+	}
+	if got := stderr.String(); !strings.Contains(got, "steps.receipt.message.class: ") || strings.Count(got, "\n") != 1 {
+		t.Errorf("warnings are %q", got)
+	}
+}
+
 // Made-up people have a past that the rules of an entry ask for: some fit, and others
 // do not. Nobody who has ordered lately is let in.
 func TestJourneySimulateHasAnAudience(t *testing.T) {
