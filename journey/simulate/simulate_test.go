@@ -457,7 +457,7 @@ func TestAJourneyThatCallsItself(t *testing.T) {
 
 // People are made to do whatever lets them in: calls and changes, too.
 func TestAllEntriesAreTried(t *testing.T) {
-	for _, when := range []string{"{api: true}", "{attribute: plan, from: free, to: gold}", "{attribute: address, path: [city]}", "{group: news, becomes: subscribed}", "{subscription: email, becomes: opted_in}"} {
+	for _, when := range []string{"{api: true}", "{attribute: plan, from: free, to: gold}", "{attribute: address, path: [city]}", "{attribute: plan, to: null}", `{attribute: plan, from: "another"}`, "{group: news, becomes: subscribed}", "{subscription: email, becomes: opted_in}"} {
 		try := Try{Plan: compiled(t, "{id: a, entry: {when: "+when+"}, steps: [{id: m, message: {template: x}}]}"), Document: "{}", From: monday, People: 100, Seed: 1}
 		in, err := try.Input()
 		if err != nil {

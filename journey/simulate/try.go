@@ -142,13 +142,14 @@ func habitsOf(p *plan.Plan, m *Mentioned) (habits []Habit) {
 
 // change is a change of an attribute or a group that lets people in.
 func change(on *plan.On) (f journey.Fact, ok bool) {
-	from, to := cmp.Or(on.From, "null"), on.To
+	var from, to string
 	switch on.Kind {
 	case plan.OnAttribute:
-		to = cmp.Or(to, `"another"`)
+		const none, another = "null", `"another"`
+		from, to = cmp.Or(on.From, unlike(on.To, none, another)), cmp.Or(on.To, unlike(on.From, another, none))
 		f.Kind = journey.FactAttributes
 	case plan.OnGroup:
-		from, to = "null", profile.Quoted(cmp.Or(to, "subscribed"))
+		from, to = "null", profile.Quoted(cmp.Or(on.To, "subscribed"))
 		f.Kind = journey.FactGroups
 	default:
 		return f, false
@@ -158,6 +159,14 @@ func change(on *plan.On) (f journey.Fact, ok bool) {
 	}
 	f.Name, f.Body = on.Name, "{"+profile.Quoted(on.Name)+":["+from+","+to+"]}"
 	return f, true
+}
+
+// unlike is the first of two values that a given one is not.
+func unlike(given, first, second string) string {
+	if plan.SameValue(given, first) {
+		return second
+	}
+	return first
 }
 
 // often takes over how often people do what.
