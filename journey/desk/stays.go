@@ -67,9 +67,9 @@ var whyStay = map[StayReason]string{
 	StayTurn:   "their turn has not come: the store is behind, or nothing moves in their partition; sluice_follower_lag_seconds and the log say why",
 }
 
-// stays finds people who are due and do not go on. It looks through records only if some step
-// that may be a message has people by the counts, or something is wrong with the version that
-// people enter.
+// stays finds people who are due and do not go on: at any step of a journey that is paused, else
+// at messages and steps that lead to a journey. It looks through records only if some such step
+// has people by the counts, or something is wrong with the version that people enter.
 func (d *Desk) stays(ctx context.Context, j *store.Journey, doc *plan.Document, counts *Counts) (s Stays, err error) {
 	s.Steps = []Stay{}
 	if j.Status != journey.StatusLive && j.Status != journey.StatusPaused || j.Version == 0 {
@@ -88,19 +88,19 @@ func (d *Desk) stays(ctx context.Context, j *store.Journey, doc *plan.Document, 
 			f.add(Stay{Step: newest.ids[at], Reason: StayJourney, Why: why})
 		}
 	}
-	if d.Page != nil && (newest.unreadable != "" || len(newest.noMail)+len(newest.closed) > 0 || mayStay(doc, counts)) {
+	if d.Page != nil && (newest.unreadable != "" || len(newest.noMail)+len(newest.closed) > 0 || mayStay(j, doc, counts)) {
 		err = f.lookThrough(ctx)
 	}
 	slices.SortStableFunc(s.Steps, func(a, b Stay) int { return stayOrder(counts, a) - stayOrder(counts, b) })
 	return s, err
 }
 
-// mayStay reports whether people are at a step that is a message, leads to a journey, or is of
-// another version.
-func mayStay(doc *plan.Document, counts *Counts) bool {
+// mayStay reports whether people are at a step at which they may stay: it is a message, leads to
+// a journey, or is of another version; or the journey is paused.
+func mayStay(j *store.Journey, doc *plan.Document, counts *Counts) bool {
 	others := make(map[string]bool)
 	for i := range doc.Steps {
-		others[doc.Steps[i].ID] = doc.Steps[i].Message == nil && doc.Steps[i].Go == nil
+		others[doc.Steps[i].ID] = j.Status != journey.StatusPaused && doc.Steps[i].Message == nil && doc.Steps[i].Go == nil
 	}
 	return slices.ContainsFunc(counts.Steps, func(s StepCounts) bool { return s.Waiting > 0 && !others[s.Step] })
 }
@@ -309,10 +309,10 @@ func (f *stayFinder) look(ctx context.Context, r *journey.Record) error {
 		stay.Reason, stay.Why = StayNoMail, why
 		f.add(stay)
 		return nil
-	case !noMail && !message:
-		return nil // a step that makes no mail
 	case f.j.Status == journey.StatusPaused:
 		stay.Reason = StayPaused
+	case !noMail && !message:
+		return nil // a step that makes no mail
 	case stay.SinceMillis > f.now.Add(-staysAfter).UnixMilli():
 		return nil
 	default:

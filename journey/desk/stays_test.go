@@ -98,7 +98,7 @@ func TestStays(t *testing.T) {
 		Stay{Step: "more", People: 1, SinceMillis: since(time.Minute), Reason: StayRoom, Why: whyStay[StayRoom]})
 	_, err = b.SetStatus(t.Context(), "staying", Pause)
 	b.ok(err)
-	check(Stay{Step: "mail", People: 3, SinceMillis: since(3 * time.Minute), Reason: StayPaused}, Stay{Step: "more", People: 1, SinceMillis: since(time.Minute), Reason: StayPaused})
+	check(Stay{Step: "pause", People: 1, SinceMillis: since(time.Hour), Reason: StayPaused}, Stay{Step: "mail", People: 3, SinceMillis: since(3 * time.Minute), Reason: StayPaused}, Stay{Step: "more", People: 1, SinceMillis: since(time.Minute), Reason: StayPaused})
 	_, err = b.Resume(t.Context(), "staying", OverdueSend)
 	b.ok(err)
 
@@ -130,6 +130,33 @@ func TestStays(t *testing.T) {
 	reads := b.at(1000, due(2, 1, time.Minute))
 	if s, err = b.Show(t.Context(), "staying", 0); err != nil || !s.Stays.More || s.Stays.Steps[0].People != staysChunks+1 || reads.Load() != int64(staysChunks+b.Partitions) {
 		t.Errorf("%+v, %v after %d reads", s.Stays, err, reads.Load())
+	}
+}
+
+// In a paused journey people stay at any step, also if none of those has a message.
+func TestStaysOfAPausedJourney(t *testing.T) {
+	b := newBed(t)
+	b.create(staying)
+	_, err := b.Publish(t.Context(), "staying", -1)
+	b.ok(err)
+	now := b.clock.Now()
+	reads := b.at(1, journey.Record{State: journey.StateInside, Version: 1, Entered: 1, Due: uint32(now.Add(-time.Hour).Unix())},
+		journey.Record{State: journey.StateInside, Version: 1, Entered: 1, Due: uint32(now.Add(time.Hour).Unix())})
+	b.count("journey/staying/pause/entered", 2)
+	for _, paused := range []bool{false, true} {
+		if paused {
+			_, err = b.SetStatus(t.Context(), "staying", Pause)
+			b.ok(err)
+		}
+		s, err := b.Show(t.Context(), "staying", 0)
+		b.ok(err)
+		var want []Stay
+		if paused {
+			want = []Stay{{Step: "pause", People: 1, SinceMillis: now.Add(-time.Hour).UnixMilli(), Reason: StayPaused, Why: whyStay[StayPaused]}}
+		}
+		if fmt.Sprint(s.Stays.Steps) != fmt.Sprint(want) || (reads.Load() > 0) != paused {
+			t.Errorf("paused %v: %+v after %d reads, want %+v", paused, s.Stays.Steps, reads.Load(), want)
+		}
 	}
 }
 
