@@ -244,15 +244,15 @@ func (d *Desk) validateAt(ctx context.Context, w Written, now time.Time, version
 		if err != nil {
 			return nil, err
 		}
-		problems := passed(p, now)
-		if last > 0 {
-			for _, x := range problems {
-				late = append(late, Warning{x.Place, "this time has passed: nobody enters by it any more, also if nobody could when it came"})
+		problems, err := d.unsendable(ctx, p)
+		for _, x := range passed(p, now) { // a time stands alone: there is one at most
+			if last > 0 {
+				late = append(late, Warning{x.place, x.says + ": nobody enters by it any more, but who was due before this publish"})
+			} else {
+				problems = slices.Insert(problems, 0, plan.Problem{Place: x.place, Want: "want a time that is to come: " + x.says + ", and nobody would enter"})
 			}
-			problems = nil
 		}
-		unsendable, err := d.unsendable(ctx, p)
-		return append(problems, unsendable...), err
+		return problems, err
 	})
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ func TestPassedTimesAreRefused(t *testing.T) {
 	b.create(strings.Replace(text, "[TIMES]", `{at: "2026-03-02 09:01"}`, 1))
 	_, err := b.Publish(t.Context(), "timed", -1)
 	b.ok(err)
+	const passed, none = "has passed", "no time of the schedule is left up to 2026-03-03 08:00"
 	for n, c := range []struct{ times, place string }{
 		{`{at: "2026-03-02 09:01"}`, ""},
 		{`{at: "2026-03-02 09:00"}`, "entry.when[0].at"}, // now
@@ -29,6 +30,7 @@ func TestPassedTimesAreRefused(t *testing.T) {
 		{`{at: "2025-01-01 09:00", every: day}`, ""},
 		{`{at: "2025-01-01 09:00", every: day, until: "2026-03-03 09:00"}`, ""},
 		{`{at: "2025-01-01 09:00", every: day, until: "2026-03-02 09:00"}`, "entry.when[0].until"},
+		{`{at: "2026-02-24 09:00", every: week, until: "2026-03-03 08:00"}`, "entry.when[0].until"}, // on Tuesdays at nine
 	} {
 		w := Written{Text: strings.Replace(text, "TIMES", c.times, 1), YAML: true}
 		_, updating := b.Update(t.Context(), "timed", -1, w)
@@ -37,7 +39,11 @@ func TestPassedTimesAreRefused(t *testing.T) {
 		b.ok(later) // people may be on the way
 		known, later := b.Validate(t.Context(), w)
 		b.ok(later) // as a publish does
-		warned := len(again.Warnings) == 1 && again.Warnings[0].Place == c.place && strings.Contains(again.Warnings[0].Says, "has passed")
+		why := passed
+		if strings.Contains(c.times, "2026-03-03 08:00") {
+			why = none
+		}
+		warned := len(again.Warnings) == 1 && again.Warnings[0].Place == c.place && strings.Contains(again.Warnings[0].Says, why)
 		if warned != (c.place != "") || !slices.Equal(known.Warnings, again.Warnings) {
 			t.Errorf("%s: the later publish warns %+v, and validate %+v", c.times, again.Warnings, known.Warnings)
 		}
@@ -51,8 +57,8 @@ func TestPassedTimesAreRefused(t *testing.T) {
 			b.ok(publishing)
 			continue
 		}
-		b.refused(err, sluice.CodeInvalid, c.place, "has passed")
-		b.refused(publishing, sluice.CodeInvalid, c.place, "has passed")
+		b.refused(err, sluice.CodeInvalid, c.place, why)
+		b.refused(publishing, sluice.CodeInvalid, c.place, why)
 		_, err = b.Simulated(t.Context(), id, Written{})
 		b.ok(err)
 	}
