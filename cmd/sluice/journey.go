@@ -24,7 +24,7 @@ Journeys: what happens to a person in several steps over days. docs/journeys.md
 describes the document that a journey is; a FILE is YAML, or JSON if its name ends in
 .json; - is standard input.
 
-    sluice journey validate FILE    say all that is wrong with it; --alone: without a database
+    sluice journey validate FILE    say what is wrong with it; --alone: without a database
     sluice journey diff FILE        what apply would change of the draft
     sluice journey apply FILE       make the journey, or replace its draft; --publish: and publish
     sluice journey publish ID       the draft becomes a version, by which people enter

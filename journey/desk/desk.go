@@ -71,7 +71,8 @@ type Written struct {
 	YAML bool // else JSON
 }
 
-// Refused is a document of which something is wrong.
+// Refused is a document of which something is wrong. Mails, and times of entry, are looked at
+// only in a document of which nothing else is wrong; these problems have no line.
 type Refused struct {
 	Problems plan.Problems // in the order of the document, one at least
 	err      *sluice.Error
@@ -220,7 +221,7 @@ type Checked struct {
 }
 
 // Validate checks a document as a publish of the journey with its id does, and stores
-// nothing. The error has all problems (Refused).
+// nothing. The error has what is wrong with it (Refused).
 func (d *Desk) Validate(ctx context.Context, w Written) (*Checked, error) {
 	return d.validateAt(ctx, w, d.Clock.Now(), func(id string) (version int, err error) {
 		if !journey.ValidID(id) {

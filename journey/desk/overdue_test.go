@@ -102,6 +102,10 @@ func TestUnknownPlacesAreNotTakenForNobody(t *testing.T) {
 	if text := why(); !strings.Contains(text, "not known yet") || strings.Contains(text, "never entered") {
 		t.Errorf("why: %s", text)
 	}
+	_, err = b.PlacesOf(t.Context(), user.ID{Partition: 1, Number: 7})
+	b.refused(err, sluice.CodeUnavailable, "not known yet in partition 1")
+	_, err = b.PlacesOf(t.Context(), user.ID{Number: 7})
+	b.ok(err)
 	if j := b.get("tiny"); j.Status != journey.StatusPaused {
 		t.Errorf("the journey is %s", j.Status)
 	}

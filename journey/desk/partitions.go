@@ -68,10 +68,15 @@ func (d *Desk) knownNotes(ctx context.Context, names ...string) ([]map[string]st
 	}
 	for partition, fields := range all {
 		if !isKnown(fields) {
-			return nil, sluice.Refuse(sluice.CodeUnavailable, "where people are is not known yet in partition %d: wait until a program with the role journey has opened it; a resume with overdue send or skip need not know it", partition)
+			return nil, unknownIn(partition, "; a resume with overdue send or skip need not know it")
 		}
 	}
 	return all, nil
+}
+
+// unknownIn refuses what asks where people of a partition are. otherwise is what else helps.
+func unknownIn(partition int, otherwise string) error {
+	return sluice.Refuse(sluice.CodeUnavailable, "where people are is not known yet in partition %d: wait until a program with the role journey has opened it%s", partition, otherwise)
 }
 
 // isKnown reports whether the records of a partition are whole, by its notes: this one is

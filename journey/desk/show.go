@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"sluice"
 	"sluice/flow"
@@ -111,13 +112,23 @@ type Records func(ctx context.Context, id user.ID, journey int64) (flow.Record, 
 type Ways func(ctx context.Context, id user.ID, journey int64) ([]int, error)
 
 // PlacesOf returns where a person is, in the order of the ids of journeys. Journeys that
-// the person never entered are left out.
+// the person never entered are left out. It refuses while the person's partition does not know
+// where people are: else it would seem that the person has entered none.
 func (d *Desk) PlacesOf(ctx context.Context, id user.ID) ([]Place, error) {
 	all, err := d.List(ctx, "", true, store.MaxJourneys)
 	if err != nil {
 		return nil, err
 	}
 	places := []Place{}
+	if slices.ContainsFunc(all, func(j store.Journey) bool { return j.Version > 0 }) {
+		known, err := d.isKnownIn(ctx, id.Partition)
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			return nil, unknownIn(id.Partition, "")
+		}
+	}
 	for i := range all {
 		j := &all[i]
 		if j.Version == 0 {
