@@ -164,12 +164,13 @@ entry: {when: {event: signup}}
 steps:
   - {id: nobody, message: {template: nobody}, next: changes}
   - {id: changes, message: {content: {from: "{{ a }}", subject: s, text: t}}, next: long}
-  - {id: long, message: {from: us@example.org, content: {subject: s, text: ` + long + `}}, next: fine}
+  - {id: long, message: {from: us@example.org, content: {subject: s, text: ` + long + `}}, next: filled}
+  - {id: filled, message: {template: hello, variables: {a: ` + long + `}}, next: fine}
   - {id: fine, message: {template: hello}}
 `)
 	before := b.published()
 	_, err = b.Publish(t.Context(), "unsendable", -1)
-	b.refused(err, sluice.CodeInvalid, "3 things", "steps.nobody.message: its mails have no sender", "steps.changes.message: ", "steps.long.message: its content has")
+	b.refused(err, sluice.CodeInvalid, "4 things", "steps.nobody.message: its mails have no sender", "steps.changes.message: ", "go with each mail: make it a template", "go with each mail: shorten its variables")
 	if j := b.get("unsendable"); j.Status != journey.StatusDraft || j.Version != 0 || b.published() != before {
 		t.Fatalf("%+v", j)
 	}

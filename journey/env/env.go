@@ -64,7 +64,11 @@ func (d *Database) Mailing(ctx context.Context, m *plan.Mailing) (send mail.Send
 	}
 	text := string(content.Append(nil))
 	if len(text) > mail.MaxInlineBytes {
-		return mail.Send{}, nil, &Unsendable{fmt.Errorf("its content has %d bytes, at most %d go with each mail: make it a template", len(text), mail.MaxInlineBytes)}
+		what := "its content has %d bytes, at most %d go with each mail: make it a template"
+		if m.Template != "" {
+			what = "the id of its template and its variables have %d bytes, at most %d go with each mail: shorten its variables"
+		}
+		return mail.Send{}, nil, &Unsendable{fmt.Errorf(what, len(text), mail.MaxInlineBytes)}
 	}
 	with = contextual(source, content)
 	return mail.Send{
