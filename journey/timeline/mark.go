@@ -34,8 +34,9 @@ type markText struct {
 	Other  otherMark `json:"o"`
 }
 
-// maxMarkBytes bounds a mark: names in it are of journeys and groups.
-const maxMarkBytes = 2 << 10
+// maxMarkBytes bounds a mark: names in it are of journeys and groups, and JSON may have six bytes
+// for a character.
+const maxMarkBytes = 4 << 10
 
 func (m *mark) text() string {
 	p := m.event

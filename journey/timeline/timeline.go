@@ -1,9 +1,11 @@
 // Package timeline puts together what is known of one person: events, mails, journeys,
-// changes and consent, the newest first.
+// changes and consent, page by page, the newest first.
 //
 // A page is merged of sources that each have an order of their own. Events come in the
 // order in which they were accepted, by their places in the logs, and mails by the ids of
-// their messages, which begin with a time. What else there is are few entries, which are
+// their messages, which begin with a time: when the message was made. Of a journey's mail it is
+// the day on which the person entered, so the mail may be pages behind what happened before it.
+// The index of sends by person has no other order. What else there is are few entries, which are
 // all read. The mark of a page has how far each source was shown. So nothing is shown
 // twice and nothing is left out, whatever is added meanwhile.
 //

@@ -173,8 +173,10 @@ func TestMarks(t *testing.T) {
 			t.Errorf("%.20q was taken", text)
 		}
 	}
-	m := mark{mail.SendKey{Message: strings.Repeat("a", 32), Number: 3}, sluice.Place{Partition: 7, Position: sluice.Position{Major: 1 << 63, Minor: 2}, Index: 9}, true, otherMark{5, "consent ä"}}
-	if got, err := parseMark(m.text()); err != nil || got != m {
-		t.Errorf("got %+v, %v", got, err)
+	for _, name := range []string{"ä", strings.Repeat("<", profile.MaxNameRunes), strings.Repeat("\u2028", profile.MaxNameRunes)} { // each of the longest has six bytes in JSON
+		m := mark{mail.SendKey{Message: strings.Repeat("a", 32), Number: 3}, sluice.Place{Partition: 7, Position: sluice.Position{Major: 1 << 63, Minor: 2}, Index: 9}, true, otherMark{5, "consent " + name}}
+		if got, err := parseMark(m.text()); err != nil || got != m {
+			t.Errorf("got %+v, %v", got, err)
+		}
 	}
 }

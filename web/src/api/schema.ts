@@ -593,7 +593,7 @@ export interface paths {
         };
         /**
          * What happened to a user
-         * @description Events, mails with what became of them, journeys that the user entered, changes and consent in one list, the newest first. Mails are where their messages were made, events where they were accepted; a page is sorted by `time`. Custom events and purchases are shown that count for the user. Events have no index by user: a request looks through at most 20,000 rows of each partition that may have any, and a page that ends for that has `looked_to`; go on with `next`. Who has left a journey and entered it again has the last time alone. Which attributes an update has changed is not kept.
+         * @description Events, mails with what became of them, journeys that the user entered, changes and consent in one list, page by page, the newest first. Of a mail the page is that of when its message was made, or, of one by a journey, of the day (UTC) on which the user entered that. Of an event it is that of when it was accepted. Each page is sorted by `time`. Custom events and purchases are shown that count for the user. Events have no index by user: a request looks through at most 20,000 rows of each partition that may have any, and a page that ends for that has `looked_to`; go on with `next`. Who has left a journey and entered it again has the last time alone. Which attributes an update has changed is not kept.
          *
          *     Permission: `people:read`.
          */
@@ -3806,7 +3806,7 @@ export interface components {
             created: string;
             /** Format: date-time */
             updated: string;
-            /** @description What of it this program does not carry out. */
+            /** @description What of it may not do what its author means. */
             warnings: {
                 place: string;
                 says: string;
@@ -3815,7 +3815,7 @@ export interface components {
         JourneyChecked: {
             valid: boolean;
             problems: components["schemas"]["JourneyProblem"][];
-            /** @description What of it this program does not carry out. */
+            /** @description What of it may not do what its author means. */
             warnings: {
                 place: string;
                 says: string;
@@ -3827,7 +3827,7 @@ export interface components {
             /** Format: date-time */
             to: string;
             people: number;
-            /** @description What of the journey is not carried out. */
+            /** @description What of the journey may not do what its author means. */
             warnings: {
                 place: string;
                 says: string;
@@ -3991,7 +3991,7 @@ export interface components {
             user: components["schemas"]["Who"];
             /** @enum {string} */
             state: "inside" | "watching" | "finished" | "exited" | "control";
-            /** @description Where the user is, or was last; empty: its version has ended. */
+            /** @description Where the user is, or was last; empty: the database has gone back, and has lost its version. */
             step: string;
             /** Format: date-time */
             due?: string;
