@@ -95,7 +95,7 @@ type journeyChecked struct {
 	Warnings []desk.Warning `json:"warnings"`
 }
 
-// journeyPublished is a journey and what of it is not carried out yet.
+// journeyPublished is a journey, and what of it may not do what its author means.
 type journeyPublished struct {
 	journeyShown
 	Warnings []desk.Warning `json:"warnings"`

@@ -486,7 +486,7 @@ func TestPlacesOf(t *testing.T) {
 }
 
 // The examples can be published where their templates and journeys are, and are checked
-// without a database, too. Each says what of it is not carried out yet.
+// without a database, too.
 func TestExamples(t *testing.T) {
 	b := newBed(t)
 	for _, id := range []string{"welcome", "tour", "first-order", "cart", "cart-again", "win-back-last"} {
@@ -514,7 +514,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// What is not carried out is named: triggers, rules, and the context behind a wait.
+// What does what its author means is not warned of: triggers, rules, and the context behind a wait.
 func TestWarnings(t *testing.T) {
 	checked, err := ValidateAlone(Written{YAML: true, Text: `
 id: much

@@ -281,8 +281,8 @@ type Converting struct {
 // Env says what there is beside the journey. An error of its own is one of the store:
 // what is asked for may be there or not.
 type Env interface {
-	// Template returns the class of a template's version, 0: of the one in use. Not
-	// found: there is none, or it is archived.
+	// Template returns the class of a template's version, 0: of the one in use. Not found:
+	// there is none; one that is archived is found.
 	Template(id string, version int) (class mail.Class, found bool, err error)
 
 	// Segment returns the rule of a segment by its id.

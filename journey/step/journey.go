@@ -13,7 +13,7 @@ import (
 type Journey struct {
 	p *plan.Plan
 
-	// order has the steps so that each leads to later ones only, rank where each is.
+	// order has the steps so that each leads to later ones only.
 	order []int
 
 	on    []*plan.On // all that facts may fire
