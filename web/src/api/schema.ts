@@ -4475,7 +4475,7 @@ export interface components {
             message: string;
             /** @description The item's place in the request, absent if it is about none. */
             index?: number;
-            /** @description Of a journey: all that is wrong with the document, each with its place. */
+            /** @description Of a journey: what is wrong with the document, each with its place. */
             problems?: components["schemas"]["JourneyProblem"][];
             /** @description Of an import: where it goes on. */
             next_offset?: number;
