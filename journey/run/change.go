@@ -46,7 +46,8 @@ type change struct {
 	kept    []journey.Kept            // what has items
 	keptIn  []personOf                // whose it is
 
-	byRun bool // people enter by a run
+	byRun   bool // people enter by a run
+	overdue bool // people go past messages: those who were due by a resume without them
 
 	second   uint32 // of the fact that is told; 0: none is
 	doubtful []doubtful
@@ -286,9 +287,12 @@ func (c *change) stayToGo(ctx context.Context, in *inside, from *version, p *ste
 	entered := r.Entered != p.Record.Entered || r.Occurrence != p.Record.Occurrence
 	r.State, r.Step, r.Version = journey.StateInside, uint16(did.Step), from.place
 	r.Rank = from.restOf(p, &r)
-	if target, _ := c.target(from, did.Step); entered {
+	switch target, _ := c.target(from, did.Step); {
+	case entered:
 		r.Due = r.Entered
-	} else {
+	case c.overdue: // the next commit is to know it
+		r.Due = p.Record.Due
+	default:
 		r.Due = c.entersAt(from, p, target)
 	}
 	return c.set(ctx, in, p.ID.Number, &r)
@@ -352,7 +356,11 @@ func (c *change) enter(ctx context.Context, in *inside, people []step.Person, ru
 		return err
 	}
 	c.out.Room = c.roomOf(ctx, in, run)
-	if _, err := c.walkOf(in, in.current).Enter(some, now, c.out); err != nil {
+	walk := c.walkOf(in, in.current)
+	if c.overdue { // up to their next wait, which may be in this journey
+		walk = in.current.skips
+	}
+	if _, err := walk.Enter(some, now, c.out); err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)
 	}
 	return c.settle(ctx, in, in.current, some)

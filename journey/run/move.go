@@ -181,7 +181,7 @@ func (p *part) moveGroup(ctx context.Context, c *change, in *inside, group []ste
 		return 0, err
 	}
 	walk := c.dueWalkOf(in, v)
-	if in.overdue(&group[0].Record) {
+	if c.overdue = in.overdue(&group[0].Record); c.overdue {
 		walk = v.skips
 	}
 	if err := walk.Due(group, now, c.out); err != nil {

@@ -202,3 +202,53 @@ func TestSkipLeavesOutNobodyWhoEntersThen(t *testing.T) {
 		t.Errorf("%d mails, want %d", n, people)
 	}
 }
+
+// Who was due goes past the messages of the journey too that a step go leads to, up to the next
+// wait there, whether one commit has room for all of them or not.
+func TestSkipGoesAlongIntoTheNextJourney(t *testing.T) {
+	const people = 3000
+	for name, limits := range map[string]string{"": "", "a rate": "limits: {per_minute: 600000}\n"} {
+		b := newBed(t, people)
+		b.publish("id: last\nentry: {when: {event: never}}\nsteps:\n  - {id: mail, message: {template: x, tags: last}, next: day}\n  - {id: day, delay: {for: 1d}, next: later}\n  - {id: later, message: {template: x, tags: later}}\n" + limits)
+		b.publish("id: second\nentry: {when: {event: never}}\nsteps:\n  - {id: mail, message: {template: x, tags: second}, next: on}\n  - {id: on, go: {journey: last}}\n" + limits)
+		b.publish("id: first\nentry: {when: {event: signup}}\nsteps:\n  - {id: pause, delay: {for: 1h}, next: on}\n  - {id: on, go: {journey: second}}\n")
+		b.enterAll(people)
+		b.passes(b.open())
+		b.putStatus("first", journey.StatusPaused, false)
+		b.clock.Move(5 * time.Hour)
+		b.putStatus("first", journey.StatusLive, true)
+		b.clock.Move(time.Second)
+		b.passes(b.open())
+		if f := b.read(); len(f.ids) != 0 || f.counts["journey/second/mail/left_out"] != people || f.counts["journey/last/day/entered"] != people {
+			t.Errorf("%s: %d mails that were overdue, counted %v", name, len(f.ids), f.counts)
+		}
+		b.clock.Move(24 * time.Hour)
+		p := b.open()
+		for deadline := time.Now().Add(3 * time.Minute); len(b.mails("later")) < people && time.Now().Before(deadline); {
+			b.passes(p)
+		}
+		if n := len(b.mails("later")); n != people {
+			t.Errorf("%s: %d mails behind the next wait, want %d", name, n, people)
+		}
+	}
+}
+
+// So it is where the other journey is paused for longer.
+func TestSkipGoesAlongBehindAPause(t *testing.T) {
+	b := newBed(t, 5)
+	b.publish("id: second\nentry: {when: {event: never}}\nsteps:\n  - {id: mail, message: {template: x}}\n")
+	b.publish("id: first\nentry: {when: {event: signup}}\nsteps:\n  - {id: pause, delay: {for: 1h}, next: on}\n  - {id: on, go: {journey: second}}\n")
+	b.enterAll(5)
+	b.passes(b.open())
+	b.putStatus("first", journey.StatusPaused, false)
+	b.putStatus("second", journey.StatusPaused, false)
+	b.clock.Move(5 * time.Hour)
+	b.putStatus("first", journey.StatusLive, true)
+	b.clock.Move(2 * time.Hour)
+	b.passes(b.open())
+	b.putStatus("second", journey.StatusLive, false)
+	b.passes(b.open())
+	if f := b.read(); len(f.ids) != 0 || f.counts["journey/second/mail/left_out"] != 5 {
+		t.Errorf("%d mails that were overdue, counted %v", len(f.ids), f.counts)
+	}
+}
