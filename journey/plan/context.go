@@ -132,8 +132,8 @@ func (m *Members) Of(context string) string {
 
 // Context is what of the context steps look at after a person has waited, or while: what
 // is kept of it. Templates are not looked into. A step that goes into another journey
-// takes all along, if the journey lets people in with any. Properties of events that steps
-// have waited for are kept with it.
+// takes all along: also in a journey whose own triggers have none, for people may come from
+// another one. Properties of events that steps have waited for are kept with it.
 //
 // A message step is a wait too, for the hours without mail, a rate or a full lane keep people
 // there. So is an update: where a commit has as much as it may, people stay there until the
@@ -156,7 +156,7 @@ func (p *Plan) Context() (kept Members) {
 		if d := s.Delay; behind[i] && d != nil && d.Date != nil && d.Date.Source == FromContext {
 			kept.Add(Members{Names: []string{d.Date.Name}})
 		}
-		kept.All = kept.All || s.Kind == StepGo && slices.ContainsFunc(p.Entry.When, func(on On) bool { return on.Kind.HasProperties() })
+		kept.All = kept.All || s.Kind == StepGo
 	}
 	return kept
 }

@@ -285,3 +285,21 @@ steps:
   - {id: pause, delay: {for: 1h}, next: mail}
   - {id: mail, message: {template: x}}
 `
+
+// A step go behind a wait takes the context along that another journey has brought, also where
+// nothing that lets people in itself has one.
+func TestTheContextGoesThroughAJourney(t *testing.T) {
+	b := newBed(t, 1)
+	b.withTemplate()
+	b.publish("id: last\nentry: {when: {event: never}}\nsteps:\n  - {id: mail, message: {template: total}}\n")
+	b.publish("id: middle\nentry: {when: {at: \"2026-12-01 09:00\"}}\nsteps:\n  - {id: pause, delay: {for: 1h}, next: on}\n  - {id: on, go: {journey: last}}\n")
+	b.publish("id: first\nentry: {when: {event: cart}}\nsteps:\n  - {id: on, go: {journey: middle}}\n")
+	b.fact(1, 1, journey.FactEvent, "cart", `{"total":7}`)
+	b.passes(b.open())
+	b.clock.Move(time.Hour)
+	b.stored(everything)
+	b.passes(b.open())
+	if got := b.read().contents[profileAddress(1)]; len(got) != 1 || !strings.Contains(got[0], `"total":7`) {
+		t.Errorf("the mail is made of %q, want the total of the cart", got)
+	}
+}
