@@ -61,7 +61,8 @@ func (g *Gate) cancels(ctx context.Context, partition int, j *plans, records []f
 // the lowest former user. It counts as well if it was sent while the other one waited.
 // So no order in which the two are asked about lets both leave, or none. If the survivor
 // has the place of the former user, and is taken out there, the mail of that place is
-// cancelled.
+// cancelled. A place that moved by several merges has the mark of its first user: mail that
+// was made for another one is known by its name.
 func (g *Gate) ofMerged(ctx context.Context, j *plans, s *mail.Send, id user.ID, survivor *user.Row) (why string, err error) {
 	raw, err := g.logs[survivor.ID.Partition].RecordsOf(ctx, int(j.number), []int64{survivor.ID.Number})
 	if err != nil {
@@ -71,10 +72,11 @@ func (g *Gate) ofMerged(ctx context.Context, j *plans, s *mail.Send, id user.ID,
 	if r.Decode(raw[0][:]) != nil {
 		r = journey.Record{} // a newer program's, which knows
 	}
-	if r.Former == step.MarkOf(id) && r.HasExited(s.Occurrence) {
+	person := step.Person{ID: survivor.ID, Profile: survivor.Profile}
+	if r.Former != 0 && r.HasExited(s.Occurrence) && (r.Former == step.MarkOf(id) || s.Message == messageOf(j.number, s.Step, &r, person.NamedAs(r.Former))) {
 		return exitedReason(s), nil
 	}
-	others := slices.DeleteFunc((&step.Person{ID: survivor.ID, Profile: survivor.Profile}).Former(), func(other user.ID) bool { return other.Compare(id) >= 0 })
+	others := slices.DeleteFunc(person.Former(), func(other user.ID) bool { return other.Compare(id) >= 0 })
 	for _, other := range append(others, survivor.ID) {
 		rows, err := g.store.UserSends(ctx, other, mail.SendKey{}, mergedSends)
 		if err != nil {

@@ -91,6 +91,31 @@ func TestGateOfMergedPeople(t *testing.T) {
 	}
 }
 
+// A place may move by two merges. Mail that was made between them is cancelled too when the
+// person is taken out of the place; that of another place of the user of then is not.
+func TestGateOfTwoMergesInARow(t *testing.T) {
+	second := strings.Replace(strings.Replace(leavingAgain, "next: exit}]", "next: more}]", 1), "exit_when", "  - {id: more, message: {template: x}, next: last}\n  - {id: last, delay: {for: 30d}}\nexit_when", 1)
+	for words, want := range map[string]map[int64]string{
+		"1 signup, 1 merged 3, 3 done, 3 merged 2, 2 bought":                             {1: "exited again/mail", 3: "exited again/more"},
+		"1 signup, 1 merged 3, 3 done, 3 merged 2":                                       {},
+		"1 signup, 1 sent, 0 waited, 3 signup, 3 over, 1 merged 2, 3 merged 2, 2 bought": {1: "exited again/mail"},
+	} {
+		b := newBed(t, 3)
+		b.named(3)
+		b.publish(strings.Replace(second, "paths: [", "paths: [{name: over, when: {event: over}, next: exit}, ", 1))
+		b.happens(strings.Split(words, ", ")...)
+		sends := b.sends()
+		if len(sends) != 2 {
+			t.Fatalf("%s: %d mails, want 2", words, len(sends))
+		}
+		for i, answer := range b.mayLeave(b.gate(), sends) {
+			if answer != (mail.Leave{Cancel: want[sends[i].Person]}) {
+				t.Errorf("%s: mail of person %d: %+v, want %q", words, sends[i].Person, answer, want[sends[i].Person])
+			}
+		}
+	}
+}
+
 // The survivor may be of another partition: the ledger has the mail all the same, and the
 // record is read there.
 func TestGateOfAMergeIntoAnotherPartition(t *testing.T) {
