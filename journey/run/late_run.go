@@ -18,15 +18,15 @@ const lateRun = sweepSpan
 
 // late is the time of the run that is to begin, if it is later than lateRun; zero: it is not,
 // or none is to begin. A journey that was published or resumed
-// less than lateRun ago has been decided about.
+// less than lateRun ago has been decided about (decidedMillis).
 // A run that is under way goes on. One that waits for room, since mail has to wait for days
 // until it leaves, is as late as any other, and so it is in each session.
-func (s *scan) late(now time.Time, updatedMillis int64) time.Time {
+func (s *scan) late(now time.Time, decidedMillis int64) time.Time {
 	if s.after != finished || s.next.IsZero() || s.next.After(now) || now.Sub(s.next) <= lateRun {
 		return time.Time{}
 	}
 	at := s.times.lastIn(s.last, now)
-	if at.IsZero() || now.Sub(at) <= lateRun || now.Sub(time.UnixMilli(updatedMillis)) <= lateRun {
+	if at.IsZero() || now.Sub(at) <= lateRun || now.Sub(time.UnixMilli(decidedMillis)) <= lateRun {
 		return time.Time{}
 	}
 	return at
@@ -37,7 +37,7 @@ func (p *part) askLate(ctx context.Context, in *inside) (held bool, err error) {
 	if in.scan == nil || in.current == nil {
 		return false, nil
 	}
-	at := in.scan.late(p.horizon.at(), in.scan.updated)
+	at := in.scan.late(p.horizon.at(), in.scan.decided)
 	if at.IsZero() {
 		return false, nil
 	}
@@ -76,8 +76,13 @@ func (p *part) holdLate(ctx context.Context, in *inside, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	if in.scan.late(p.horizon.at(), j.UpdatedMillis).IsZero() {
-		in.decided(&j)
+	published, err := p.store.Published(ctx) // behind the journey: it has the last decision
+	if err != nil {
+		return err
+	}
+	decided := decidedMillis(j.UpdatedMillis, published)
+	if in.scan.late(p.horizon.at(), decided).IsZero() {
+		in.decided(&j, decided)
 		return nil
 	}
 	now := p.clock.Now()
@@ -96,8 +101,14 @@ func (p *part) holdLate(ctx context.Context, in *inside, at time.Time) error {
 // decided goes on with a run that somebody has decided about since the session read the
 // journey. If what is due is left out, or another version is the newest one, the session is
 // about to end, and its successor knows.
-func (in *inside) decided(j *store.Journey) {
+func (in *inside) decided(j *store.Journey, millis int64) {
 	if j.SkipUntilMillis == in.skip && j.Version == in.newest {
-		in.scan.updated = j.UpdatedMillis
+		in.scan.decided = millis
 	}
 }
+
+// decidedMillis is the last millisecond in which somebody may have decided about a journey, of
+// when its row changed and of the publish number. The row changes with the draft too. The number
+// does not, but it rises with each decision about any journey, and with the end of a version.
+// A draft that is saved counts as a decision where both have changed since.
+func decidedMillis(updated, published int64) int64 { return min(updated, published) }

@@ -176,3 +176,39 @@ func TestALateRunThatWaitedForRoomIsDecidedAbout(t *testing.T) {
 		}
 	}
 }
+
+// Who saves a draft has decided nothing about a run: one that is late holds the journey all the
+// same. Who resumes it has decided, also if the draft is saved behind that.
+func TestADraftDecidesNothingAboutALateRun(t *testing.T) {
+	b := newBed(t, 5)
+	b.publish(weekly)
+	b.passes(b.open())
+	save := func() {
+		t.Helper()
+		j, err := b.store.Journey(t.Context(), "weekly")
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.UpdatedMillis = b.clock.Now().UnixMilli()
+		if err := b.store.PutJourney(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		if b.all, b.published, err = b.loader().Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.clock.Move(23*time.Hour + 40*time.Hour)
+	save()
+	b.clock.Move(10 * time.Hour)
+	b.passes(b.open())
+	if j, err := b.store.Journey(t.Context(), "weekly"); err != nil || j.Status != journey.StatusPaused || len(b.read().ids) != 0 {
+		t.Fatalf("it is %s, %v, with %d mails; want paused without mail", j.Status, err, len(b.read().ids))
+	}
+	b.putStatus("weekly", journey.StatusLive, false)
+	b.clock.Move(time.Hour)
+	save()
+	b.passes(b.open())
+	if n := len(b.read().ids); n != 5 {
+		t.Errorf("%d mails once it was resumed, want 5", n)
+	}
+}

@@ -201,7 +201,7 @@ func (p *part) openAll(ctx context.Context, all []*plans, fields map[string]stri
 		if err != nil {
 			return fmt.Errorf("journey %s: %w", j.id, err)
 		}
-		if err := in.openScan(fields); err != nil {
+		if err := in.openScan(fields, p.published); err != nil {
 			return err
 		}
 		if err := p.openLimits(ctx, in, fields); err != nil {

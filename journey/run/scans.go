@@ -38,7 +38,7 @@ type scan struct {
 	next  time.Time // of the next run; zero: there is none
 	times timetable
 
-	updated int64 // the millisecond of the last decision about the journey that is known
+	decided int64 // the millisecond of the last decision about the journey that is known
 
 	sweep *sweep // not nil: the time is that of each person's zone
 }
@@ -49,12 +49,12 @@ const finished = journey.RunsFinished
 // openScan reads how far the last run is. Before the first there is the publication. A run
 // that was under way when another version was published goes on, and one that was due by
 // then is made: timetable.
-func (in *inside) openScan(fields map[string]string) error {
+func (in *inside) openScan(fields map[string]string, published int64) error {
 	times := in.timetable()
 	if in.current == nil || times == nil {
 		return nil
 	}
-	in.scan = &scan{last: times[0].from, after: finished, times: times, updated: in.updated}
+	in.scan = &scan{last: times[0].from, after: finished, times: times, decided: decidedMillis(in.updated, published)}
 	if err := in.scan.read(flow.NoteIn(fields, journey.RunsNote(in.number))); err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)
 	}
