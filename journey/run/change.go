@@ -77,7 +77,7 @@ func keyOf(in *inside, u *flow.Unit) unitKey {
 }
 
 func (p *part) begin() *change {
-	p.out.GlobalControl = p.control
+	p.out.GlobalControl, p.out.ByRun = p.control, false
 	return &change{part: p, units: make(map[unitKey]*flow.Unit), out: &p.out, tallies: make(map[int64]tally), made: make(map[int64][]made),
 		entered: make(map[personOf]journey.Kept), left: make(map[personOf]journey.Kept)}
 }
@@ -355,7 +355,7 @@ func (c *change) enter(ctx context.Context, in *inside, people []step.Person, ru
 	if err := c.known(ctx, in.current, some); err != nil {
 		return err
 	}
-	c.out.Room = c.roomOf(ctx, in, run)
+	c.out.Room, c.out.ByRun = c.roomOf(ctx, in, run), run != 0
 	walk := c.walkOf(in, in.current)
 	if c.overdue { // up to their next wait, which may be in this journey
 		walk = in.current.skips

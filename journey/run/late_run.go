@@ -107,8 +107,8 @@ func (in *inside) decided(j *store.Journey, millis int64) {
 	}
 }
 
-// decidedMillis is the last millisecond in which somebody may have decided about a journey, of
-// when its row changed and of the publish number. The row changes with the draft too. The number
+// decidedMillis is the last millisecond in which somebody may have decided about a journey, by
+// when its row changed and by the publish number. The row changes with the draft too. The number
 // does not, but it rises with each decision about any journey, and with the end of a version.
 // A draft that is saved counts as a decision where both have changed since.
 func decidedMillis(updated, published int64) int64 { return min(updated, published) }

@@ -212,3 +212,29 @@ func TestADraftDecidesNothingAboutALateRun(t *testing.T) {
 		t.Errorf("%d mails once it was resumed, want 5", n)
 	}
 }
+
+// Who is let in by a run and has to wait for room gets no mail later than latest behind the
+// time of the run.
+func TestMailThatWaitsForRoomIsLateByTheRun(t *testing.T) {
+	for name, more := range map[string]string{"a message": "", "an update before it": "  - {id: note, update: {attributes: {seen: true}}, next: mail}\n"} {
+		const people = 2 * pendingMails
+		b := newBed(t, people)
+		b.publish(strings.NewReplacer("template: x", "template: x, latest: 2h", "steps:\n", "steps:\n"+more).Replace(weekly))
+		b.clock.Move(23*time.Hour + 90*time.Minute)
+		p := b.open()
+		b.waiting("normal-marketing", pendingMails-1)
+		if worked, err := p.pass(t.Context()); err != nil || !worked {
+			t.Fatal(worked, err)
+		}
+		made := len(b.read().ids)
+		if f := b.read(); made == 0 || made == people || f.counts["journey/weekly/mail/entered"] != people {
+			t.Fatalf("%s: %d mails, counted %v; want some, and all at the step", name, made, f.counts)
+		}
+		b.clock.Move(time.Hour)
+		b.waiting("normal-marketing", 0)
+		b.passes(b.open())
+		if f := b.read(); len(f.ids) != made || f.counts["journey/weekly/mail/left_out"] != int64(people-made) {
+			t.Errorf("%s: %d mails, counted %v; want %d", name, len(f.ids), f.counts, made)
+		}
+	}
+}

@@ -157,6 +157,9 @@ type Result struct {
 	// Closed: nobody enters by a fact.
 	Closed bool
 
+	// ByRun: people enter by a run. Who is kept at a step then is due as of its time.
+	ByRun bool
+
 	// GlobalControl is the percentage of all people who get no marketing mail of any journey,
 	// by whom entries and conversions are counted too; 0: there are none.
 	GlobalControl int
@@ -546,12 +549,14 @@ func (r *Result) wait(i, at int, until time.Time) {
 // is due as of what had the person come there. Who goes on into another journey enters that as
 // of then, and its mails are named by it: as of now they would have other names if the way is
 // decided again, by a Redis that has gone back. Who has just entered is due now, for that may
-// be as of long ago; its record has when it entered.
+// be as of long ago; its record has when it entered. By a run it is due as of that, for its mail
+// is late as the run is.
 func (r *Result) hold(i, at int, p *Person, now time.Time) {
 	r.wait(i, at, now)
 	record := &r.Records[i]
+	entered := record.Entered != p.Record.Entered || record.Occurrence != p.Record.Occurrence
 	switch {
-	case record.Entered != p.Record.Entered || record.Occurrence != p.Record.Occurrence:
+	case entered && !r.ByRun:
 	case p.EnteredAt != 0:
 		record.Due = p.EnteredAt
 	case r.due && p.Record.Due != 0:
