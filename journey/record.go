@@ -115,8 +115,8 @@ const (
 	StateFinished State = 3
 
 	// StateExited: the person was taken out: by an exit criterion, an exception, a
-	// merge, a deletion, or because the journey was stopped. Pending mail of the
-	// journey is cancelled for these alone.
+	// merge, a deletion, or because the journey was stopped. Of the states, this one alone
+	// has pending mail of the journey cancelled.
 	StateExited State = 4
 
 	// StateControl: the person is in the control group and gets nothing.

@@ -34,8 +34,9 @@ const (
 	mailsAtOnce = flow.BlockRecords
 
 	// shareMails is how many each journey may make all the same while the lane is
-	// crowded, sharesMails together, and sharesMails while a tag is. It has them anew once
-	// the lane is not.
+	// crowded, sharesMails together, and sharesMails while a tag is. A journey has its share
+	// anew once it is not kept back, and there is room in sharesMails anew once no lane of the
+	// partition is crowded, or no tag.
 	shareMails  = 100
 	sharesMails = 2_000
 
@@ -58,7 +59,9 @@ const (
 // Beyond that bound the lane is crowded by mail of one domain, for all.
 //
 // One journey's wave would keep a single person of another waiting for as long as the
-// lane takes to get shorter by one commit. So each has a share of its own.
+// lane takes to get shorter by one commit. So each has a share of its own. What all make of
+// shares is one count for the lanes of a partition: while one lane is crowded for days, another
+// that comes to be so may find it used up.
 //
 // The store brings mails from the log to their lanes, and a commit of mails is counted here
 // until it has. Otherwise a store that is behind a little gets all that the log takes. What

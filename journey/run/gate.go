@@ -48,10 +48,12 @@ const (
 // sender asks just before it marks a window, which is one call to Redis for the records
 // of up to 32 people. Nobody keeps a list of mails by person, and an exit costs nothing.
 //
-// The invariants. Mail that could not be asked about waits. Only StateExited cancels, or
-// a journey that was stopped: who has gone a way to its end gets the last mail of it,
-// also if the person is inside once more by then. Mail belongs to its occurrence, and so
-// does the exit (journey.Record.HasExited). What is known of the journeys is
+// The invariants. Mail that could not be asked about waits. Of what becomes of a person only
+// StateExited cancels, or a journey that was stopped: who has gone a way to its end gets the
+// last mail of it, also if the person is inside once more by then. Mail belongs to its
+// occurrence, and so does the exit (journey.Record.HasExited). Beside that these cancel: a
+// resume without what was due, hours without mail that skip it, and mail of the same step for
+// the user into whom its person was merged (cancels). What is known of the journeys is
 // gateEvery or gateWait old at most, by this process's own clock: one that was frozen asks
 // first. Run alone asks the database which journeys there are. Callers wait gateWait for
 // that, and as long for each question about people of a journey. So the windows of a

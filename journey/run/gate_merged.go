@@ -12,8 +12,10 @@ import (
 	"sluice/user"
 )
 
-// mergedSends is how many of the newest sends of a user are looked at for one of the same
-// step.
+// mergedSends is how many sends of a user are looked at for one of the same step: those with
+// the highest ids. An id begins with the time of the message, and of a journey's mail with the
+// day of the entry. So of two people who entered long ago, and got so much since, both mails
+// may leave.
 const mergedSends = 64
 
 // cancels says of mail of a journey why it must not leave; empty: it may. records are

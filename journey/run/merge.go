@@ -29,7 +29,9 @@ import (
 // that user, and the survivor's profile the id.
 //
 // A survivor who is inside stays where it is. So does one who may enter once and was
-// inside, and one in the control group. Then the place ends, and is counted as left.
+// inside, one in the control group, and one who is out and has entered no earlier than the
+// place: a place that comes a second time looks the same. Then the place ends, and is
+// counted as left.
 //
 // Who has gone the way to its end, or was taken out, has no place to give, but has been in.
 // A survivor who has not gets that record the same way: else it could enter once more what
