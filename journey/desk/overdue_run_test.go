@@ -106,3 +106,63 @@ func TestResumeAsksAboutARunOfBeforeAPublish(t *testing.T) {
 		})
 	}
 }
+
+// A time that came before another version was published is asked about too, if the journey was
+// paused behind the publish and a partition has not come to it.
+func TestResumeAsksAboutARunThatIsOwed(t *testing.T) {
+	daily := "id: daily\nentry: {when: {at: \"2026-03-03 09:00\", every: day}}\nsteps: [{id: mail, message: {template: hello}}]\n"
+	at := time.Date(2026, 3, 3, 9, 0, 0, 0, time.UTC)
+	for name, x := range map[string]struct {
+		then  string
+		pause time.Duration // behind the time; the publish is 10 min behind it
+		last  time.Duration // the last run
+		wants bool
+	}{
+		"paused behind the publish":      {daily, 15 * time.Minute, -24 * time.Hour, true},
+		"and no times any more":          {strings.Replace(daily, "at: \"2026-03-03 09:00\", every: day", "event: signup", 1), 15 * time.Minute, -24 * time.Hour, true},
+		"it was made":                    {daily, 15 * time.Minute, 0, false},
+		"paused before the publish":      {daily, 5 * time.Minute, -24 * time.Hour, false},
+		"the version begins behind that": {strings.Replace(daily, "09:00", "08:00", 1), 15 * time.Minute, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			j := b.create(daily)
+			_, err := b.Publish(t.Context(), "daily", -1)
+			b.ok(err)
+			b.Partitions = 1
+			b.at(1)
+			b.Notes = func(context.Context, int) (map[string]string, error) {
+				fields := make(map[string]string)
+				flow.SetNote(fields, journey.InStepsKept, "1")
+				flow.SetNote(fields, journey.RunsNote(j.Number), journey.Runs{Last: at.Add(x.last).Unix(), After: journey.RunsFinished}.Text())
+				return fields, nil
+			}
+			pause := func() {
+				b.clock.Move(at.Add(x.pause).Sub(b.clock.Now()))
+				_, err := b.SetStatus(t.Context(), "daily", Pause)
+				b.ok(err)
+			}
+			if x.pause < 10*time.Minute {
+				pause()
+			}
+			b.clock.Move(at.Add(10 * time.Minute).Sub(b.clock.Now()))
+			_, err = b.Update(t.Context(), "daily", b.get("daily").Revision, Written{Text: x.then, YAML: true})
+			b.ok(err)
+			_, err = b.Publish(t.Context(), "daily", -1)
+			b.ok(err)
+			if x.pause > 10*time.Minute {
+				pause()
+			}
+			b.clock.Move(time.Hour)
+			if _, err = b.Resume(t.Context(), "daily", OverdueAsk); x.wants {
+				b.refused(err, sluice.CodeConflict, "were to enter journey daily at 2026-03-03T09:00:00Z")
+				_, err = b.Resume(t.Context(), "daily", OverdueSkip)
+				b.ok(err)
+				_, err = b.SetStatus(t.Context(), "daily", Pause)
+				b.ok(err)
+				_, err = b.Resume(t.Context(), "daily", OverdueAsk) // it was decided about
+			}
+			b.ok(err)
+		})
+	}
+}

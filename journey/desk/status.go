@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -172,12 +173,12 @@ func isOverdue(r *journey.Record, now int64) bool {
 // all look at it: the first one; zero: there is none. notes are those of RunsNote.
 //
 // A run that was begun goes on behind the pause whatever was published meanwhile, also if
-// nobody enters at times any more. Others are made by the newest version alone.
+// nobody enters at times any more. Others are those of tenures.
 func (d *Desk) overdueRun(ctx context.Context, j *store.Journey, notes []map[string]string) (first time.Time, err error) {
 	if notes == nil || j.Version == 0 {
 		return first, nil
 	}
-	at, published, err := d.schedule(ctx, j)
+	tenures, err := d.tenures(ctx, j)
 	if err != nil {
 		return first, err
 	}
@@ -187,13 +188,9 @@ func (d *Desk) overdueRun(ctx context.Context, j *store.Journey, notes []map[str
 		if err != nil {
 			return first, fmt.Errorf("partition %d: %w", partition, err)
 		}
-		var due time.Time
-		ok := false
-		switch {
-		case runs.UnderWay(skipUntil):
-			due, ok = time.Unix(runs.Last, 0), true
-		case at != nil:
-			due, ok = comesNext(at, max(published, skipUntil), runs.Last)
+		due, ok := time.Unix(runs.Last, 0), true
+		if !runs.UnderWay(skipUntil) {
+			due, ok = owed(tenures, skipUntil, runs.Last)
 		}
 		if ok && !due.After(now) && (first.IsZero() || due.Before(first)) {
 			first = due
@@ -202,24 +199,84 @@ func (d *Desk) overdueRun(ctx context.Context, j *store.Journey, notes []map[str
 	return first, nil
 }
 
-// schedule is when the newest version of a journey lets people in, and the second of its
-// publish; nil: never at times, or it cannot be read any more and lets nobody in.
-func (d *Desk) schedule(ctx context.Context, j *store.Journey) (at *plan.Schedule, published int64, err error) {
-	v, err := d.Database.Journeys.JourneyVersion(ctx, j.Number, j.Version)
-	if err != nil {
-		return nil, 0, err
+// owed is the first time of some tenures at which somebody may have to enter, as of comesNext.
+func owed(tenures []tenure, after, lastRun int64) (first time.Time, ok bool) {
+	for _, x := range tenures {
+		due, comes := comesNext(x.at, max(x.from, after), lastRun)
+		if comes && due.Unix() <= x.until && (!ok || due.Before(first)) {
+			first, ok = due, true
+		}
 	}
+	return first, ok
+}
+
+// tenure is the time in which a version was the last one, if it lets people in at times:
+// behind a second, up to another.
+type tenure struct {
+	at          *plan.Schedule
+	from, until int64
+}
+
+// owedFor is how long before a publish a time may have come that is made behind it.
+const owedFor = 26 * time.Hour
+
+// tenures are those whose times are made behind a pause: that of the newest version and, if
+// the journey was paused behind its publish, what was due by then (package run, timetable).
+func (d *Desk) tenures(ctx context.Context, j *store.Journey) (all []tenure, err error) {
+	next, err := d.Database.Journeys.JourneyVersion(ctx, j.Number, j.Version)
+	if err != nil {
+		return nil, err
+	}
+	at, err := d.schedule(ctx, &next)
+	if err != nil {
+		return nil, err
+	}
+	if at != nil {
+		all = append(all, tenure{at, next.CreatedMillis / 1000, math.MaxInt64})
+	}
+	if j.UpdatedMillis <= next.CreatedMillis || j.RestoredMillis != 0 {
+		return all, nil
+	}
+	used, err := d.used(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	begin := (next.CreatedMillis - owedFor.Milliseconds()) / 1000
+	for _, v := range slices.Backward(used) { // they are in their order
+		until := next.CreatedMillis / 1000
+		if v.Version >= j.Version {
+			continue
+		}
+		if until <= begin {
+			break
+		}
+		if v.Version == next.Version-1 { // else the one behind it has ended, and it owes nothing
+			if at, err = d.schedule(ctx, &v); err != nil {
+				return nil, err
+			}
+			if at != nil {
+				all = append(all, tenure{at, max(v.CreatedMillis/1000, begin), until})
+			}
+		}
+		next = v
+	}
+	return all, nil
+}
+
+// schedule is when a version of a journey lets people in; nil: never at times, or it cannot be
+// read any more and lets nobody in.
+func (d *Desk) schedule(ctx context.Context, v *store.JourneyVersion) (at *plan.Schedule, err error) {
 	_, p, err := plan.LoadVersion(v.Document, d.Database.Env(ctx))
 	if _, ok := errors.AsType[plan.Problems](err); ok {
-		return nil, 0, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if i := slices.IndexFunc(p.Entry.When, func(on plan.On) bool { return on.Kind == plan.OnSchedule }); i >= 0 {
 		at = p.Entry.When[i].At
 	}
-	return at, v.CreatedMillis / 1000, nil
+	return at, nil
 }
 
 // comesNext is the first time behind two seconds at which somebody may have to enter; the

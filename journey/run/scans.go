@@ -60,10 +60,16 @@ func (in *inside) openScan(fields map[string]string, published int64) error {
 	}
 	in.scan.skip(in.plans.skip / 1000)
 	if in.scan.after == finished {
-		in.scan.last = max(in.scan.last, times.published()-int64(sweepSpan/time.Second))
-		in.scan.plan()
+		in.scan.planOwed()
 	}
 	return nil
+}
+
+// planOwed is plan where a session begins: times that nobody has come to long before the last
+// publish are passed over.
+func (s *scan) planOwed() {
+	s.last = max(s.last, s.times.published()-int64(sweepSpan/time.Second))
+	s.plan()
 }
 
 // read reads the note. Without one nothing changes.

@@ -118,7 +118,8 @@ func (in *inside) owes() bool {
 }
 
 // passOver notes of journeys that are paused that times of before a publish do not come any
-// more. A run that is under way goes on behind the pause, and needs its versions until then.
+// more, if the publish came in the pause. A run that is under way goes on behind the pause, and
+// needs its versions until then. So it is with one that was due by a publish before the pause.
 func (p *part) passOver(ctx context.Context, fields map[string]string) error {
 	c := p.begin()
 	for _, in := range p.journeys {
@@ -134,10 +135,24 @@ func (p *part) passOver(ctx context.Context, fields map[string]string) error {
 			in.scan = &s
 			continue
 		}
+		if in.pausedLater() {
+			s.skip(in.plans.skip / 1000)
+			s.planOwed()
+			in.scan = &s
+			continue
+		}
 		if s.last < times.published() {
 			s.last = times.published()
 			c.notes = append(c.notes, p.log.Note(journey.RunsNote(in.number), s.note(finished)))
 		}
 	}
 	return c.commit(ctx)
+}
+
+// pausedLater reports whether a journey was paused behind its last publish, by hand or for its
+// mail. Where a draft was saved behind a publish in the pause it says so too: then the session
+// that saw the publish has passed over already.
+func (j *plans) pausedLater() bool {
+	newest := j.versions[uint8(j.newest)]
+	return newest != nil && j.restored == 0 && j.updated > newest.publishedMillis
 }

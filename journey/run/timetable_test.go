@@ -169,3 +169,37 @@ func TestATimeLongBeforeAPublish(t *testing.T) {
 		}
 	}
 }
+
+// Who was due when another version was published enters that one also if the journey is paused
+// behind the publish, before the turn comes. Meanwhile the version that owes it does not end.
+func TestARunIsDueThoughAPauseCame(t *testing.T) {
+	const people = 5
+	for _, zone := range []string{"", ", zone: user"} {
+		for _, skip := range []bool{false, true} {
+			daily := "id: daily\nentry: {when: {at: \"2026-03-03 08:00\", every: day" + zone + "}, again_after: 1m}\nsteps:\n  - {id: mail, message: {template: x}}\n"
+			b := newBed(t, people)
+			b.draft("daily")
+			b.publishAgain("daily", daily)
+			b.passes(b.open())
+			b.clock.Move(23*time.Hour + time.Second)
+			b.publishAgain("daily", strings.Replace(daily, "8:00", "7:00", 1))
+			b.clock.Move(time.Minute)
+			b.putStatus("daily", journey.StatusPaused, false)
+			p := b.open()
+			b.passes(p)
+			if left := p.journeys[0].left(); len(left) != 0 {
+				t.Errorf("%s: the versions %v may end, by which people are yet to enter", zone, left)
+			}
+			b.clock.Move(time.Minute)
+			b.putStatus("daily", journey.StatusLive, skip)
+			want := people
+			if skip {
+				want = 0
+			}
+			b.passes(b.open())
+			if n := len(b.read().ids); n != want {
+				t.Errorf("%s, skip %v: %d mails, want %d", zone, skip, n, want)
+			}
+		}
+	}
+}
