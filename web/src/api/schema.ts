@@ -417,7 +417,7 @@ export interface paths {
         put?: never;
         /**
          * Resume a journey
-         * @description After a pause. People whose time came meanwhile are overdue. So is a time of the entry (`at`) by which not all have entered: one that came in the pause, or that came more than 26 hours before a partition could begin with it, for which the journey was paused by itself (`hold`). While there are such people or such a time, `overdue` must say what becomes of them. `send`: people go on at once and get what is not later than `latest`, and people enter by the last such time now. `skip`: people go on at once past the messages that were due, mail that was made before and has not left is cancelled, and nobody enters by a time up to now. A journey that is so already stays as it is.
+         * @description After a pause. People whose time came meanwhile are overdue. So is a time of the entry (`at`) by which not all have entered: one that came in the pause, or that came more than 26 hours before a partition could begin with it, for which the journey was paused by itself (`hold`). While there are such people or such a time, `overdue` must say what becomes of them. `send`: people go on at once and get what is not later than `latest` (with `limits.per_minute` all of it, in turn), and people enter by the last such time now. `skip`: people go on at once past the messages that were due, mail that was made before and has not left is cancelled, and nobody enters by a time up to now. A journey that is so already stays as it is.
          *
          *     Permission: `journeys:write`.
          */
