@@ -16,9 +16,9 @@ const (
 	liveEvery = time.Second
 )
 
-// live is GET /v1/overview/stream: the overview as Server-Sent Events, once a second. All
-// streams share a look (lastOverview). Whether the caller still may is asked as often, of
-// a memory that is 4 seconds old at most.
+// live is GET /v1/overview/stream: the overview as Server-Sent Events, once a second, or
+// when a look ends that takes longer. All streams share a look (lastOverview). Whether the
+// caller still may is asked as often, of a memory that is 4 seconds old at most.
 func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	done, err := s.openLive(w, r)
 	if err != nil {

@@ -6,8 +6,12 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"sluice/test/clocktest"
 )
 
 // The stream of the overview says something each second, and ends with its key.
@@ -62,6 +66,47 @@ func TestLive(t *testing.T) {
 	callJSON(t, url, "HEAD", "Bearer "+third, "", 503, nil)
 	for _, done := range all {
 		done()
+	}
+}
+
+// slowProgram is a program whose state takes two seconds to look at.
+type slowProgram struct {
+	*program
+	clock   *clocktest.Clock
+	looks   atomic.Int32
+	begun   chan struct{} // a look has begun
+	release chan struct{} // closed: looks end
+}
+
+func (p *slowProgram) Stats() Stats {
+	if p.looks.Add(1) == 1 {
+		close(p.begun)
+	}
+	<-p.release
+	p.clock.Move(2 * time.Second)
+	return p.program.Stats()
+}
+
+// A look that takes longer than it is shown is shared by all who wait for it, and by who
+// comes when it has ended.
+func TestASlowLookIsShared(t *testing.T) {
+	p := &slowProgram{program: &program{}, clock: clocktest.At(time.Unix(1_760_000_000, 0)), begun: make(chan struct{}), release: make(chan struct{})}
+	s := New("", p, slog.New(slog.DiscardHandler), Options{Clock: p.clock})
+	var all sync.WaitGroup
+	all.Go(func() { s.lastOverview() })
+	<-p.begun
+	for range 8 {
+		all.Go(func() { s.lastOverview() })
+	}
+	close(p.release)
+	all.Wait()
+	s.lastOverview()
+	if n := p.looks.Load(); n != 1 {
+		t.Errorf("ten callers cost %d looks", n)
+	}
+	p.clock.Move(overviewKept)
+	if s.lastOverview(); p.looks.Load() != 2 {
+		t.Error("a look that is old is shown again")
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // overviewPath is how all stands, for the first page of the dashboard.
 const overviewPath = "/v1/overview"
 
-// overviewKept is how long a look is shown: many who ask once a second cost one.
+// overviewKept is how long a look is shown after its end: many who ask once a second cost one.
 const overviewKept = 500 * time.Millisecond
 
 // Overview is the answer of GET /v1/overview: what this process knows of how all stands.
@@ -56,7 +56,7 @@ type SendsTotal struct {
 type overviews struct {
 	mu   sync.Mutex
 	last *Overview
-	at   time.Time
+	at   time.Time // when it had ended
 }
 
 // overview is GET /v1/overview.
@@ -66,11 +66,13 @@ func (q *request) overview() (any, error) {
 
 // lastOverview is the last look, or a new one.
 func (s *Server) lastOverview() *Overview {
-	looks, now := &s.overviews, s.clock.Now()
-	looks.mu.Lock() // others wait for the one who looks: a second at most
+	looks := &s.overviews
+	looks.mu.Lock() // others wait for the look under way: up to a second for each question that a server leaves open
 	defer looks.mu.Unlock()
+	now := s.clock.Now() // those who have waited find a look that is new
 	if age := now.Sub(looks.at); looks.last == nil || age < 0 || age >= overviewKept {
-		looks.last, looks.at = s.lookOver(now), now
+		looks.last = s.lookOver(now)
+		looks.at = s.clock.Now()
 	}
 	return looks.last
 }

@@ -1661,7 +1661,7 @@ export interface paths {
         };
         /**
          * How all stands, once a second
-         * @description Server-Sent Events (WHATWG HTML, 9.2): each second one line of `data`, the answer of `/v1/overview`. The dashboard has one such stream for all tabs of a browser. It ends when its key or session does, within 5 seconds. A process has 64 at a time, 32 of them of one key or account; a client that reads nothing for 10 s is cut off.
+         * @description Server-Sent Events (WHATWG HTML, 9.2): each second one line of `data`, the answer of `/v1/overview`; it comes later while a server that does not answer holds up the look. The dashboard has one such stream for all tabs of a browser. It ends when its key or session does, within 5 seconds. A process has 64 at a time, 32 of them of one key or account; a client that reads nothing for 10 s is cut off.
          *
          *     Permission: `status:read`.
          */
