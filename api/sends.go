@@ -26,7 +26,7 @@ const (
 	sendsPieces = 10
 
 	// parallelSends bounds how many requests read sends at once, of a list or of a message,
-	// which may have 50,000; others wait for slotWait.
+	// which may have sluice.MaxRecipients; others wait for slotWait.
 	parallelSends = 8
 )
 
