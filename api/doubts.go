@@ -74,10 +74,14 @@ func (q *request) decide() (any, error) {
 		return nil, refusal(sluice.CodeInvalid, "note: want at most %d bytes without control characters", spool.MaxNoteBytes)
 	}
 	send := q.PathValue("send")
-	row, settled, err := q.Decider.Decide(q.Context(), send, spool.Decision(decision), fmt.Sprintf("key %s (%s)", q.who.ID, q.who.Name), note)
+	by := fmt.Sprintf("%s (%s)", q.who.ID, q.who.Name)
+	if a, ok := q.w.(*answer); !ok || a.account == nil {
+		by = "key " + by
+	}
+	row, settled, err := q.Decider.Decide(q.Context(), send, spool.Decision(decision), by, note)
 	if err != nil {
 		return nil, err
 	}
-	q.s.log.Info("a mail in doubt was decided about", "id", idOf(q.w), "send", send, "decision", decision, "key", q.who.ID, "settled", settled)
+	q.s.log.Info("a mail in doubt was decided about", "id", idOf(q.w), "send", send, "decision", decision, "by", by, "settled", settled)
 	return decided{settled, shownDoubt(&row)}, nil
 }
