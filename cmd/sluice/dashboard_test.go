@@ -152,6 +152,14 @@ func TestDashboardOfBadAnswers(t *testing.T) {
 	drive(t, s, link, "dashboard_bad.cjs", "no answer is told of within 15 seconds", "an error of the server, on every page", "an error that comes slowly is told of at once", "figures that cannot be asked for again", "answers of another form", "hostile texts on every page", "another account in the same tab", "another account in another tab", "a session that ends while a form is filled in", "a list that changes while a form in it is filled in", "what to do first, where nothing was ever done", "one of several processes", "a search that is gone back to", "lists of several pages", "a dead letter at the end of a list", "a dialog whose call fails keeps the keyboard", "a dialog that is left while its call is under way", "the menu of a phone by the keyboard")
 }
 
+// A dashboard says no more than its answers say, changes what was meant, and asks for no
+// more than it needs.
+func TestDashboardSaysWhatIsTrue(t *testing.T) {
+	t.Parallel()
+	s, link := startDashboard(t)
+	drive(t, s, link, "dashboard_true.cjs", "what came too late in the life of a mail", "a journey of several versions", "a domain that holds back the mail of an app", "a group that somebody else has changed", "a mailbox that has begun anew", "bounces of what was refused at once", "a mail that a machine has opened", "a change of which nobody knows whether it was made", "a dead letter whose content is kept back", "marketing mail that somebody else has just resumed", "reactions to mail of no campaign", "a tab that was hidden", "long lists are not asked for again by themselves", "a file with a byte order mark", "a line that is too slow for a piece")
+}
+
 // What a browser sends for another page is refused, and no cookie goes over plain http.
 func TestSessionsAreTheirOwners(t *testing.T) {
 	t.Parallel()

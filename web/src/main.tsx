@@ -2,6 +2,7 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ApiError, signedOut } from "./api/client";
+import { isLong } from "./api/pages";
 import { App } from "./app";
 import { Caught } from "./ui";
 import "uplot/dist/uPlot.min.css";
@@ -18,6 +19,7 @@ const client = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 5_000,
+      refetchOnWindowFocus: (query) => !isLong(query),
       // A browser that takes itself for offline may reach a server of its own machine; and
       // what is not asked for would load for ever.
       networkMode: "always",

@@ -6,6 +6,8 @@ import { ApiError, call, type Schema } from "./api/client";
 // where the server stands, in whichever tab the file is chosen again.
 
 const pieceBytes = 1 << 20;
+const leastBytes = 64 << 10; // that the server takes of all but the last piece
+const quickMillis = 10_000; // a piece that took no longer may be followed by one twice as large: the server reads for 30 s
 const piecePatience = 180_000; // milliseconds: a slow line, and a store that is behind
 const firstPause = 1000; // milliseconds; doubled up to mostPause
 const mostPause = 30_000;
@@ -51,7 +53,7 @@ const passes = (e: unknown): e is ApiError => e instanceof ApiError && [0, 408, 
 
 async function send(id: string, file: File, from: number, signal: AbortSignal) {
   const began = Date.now();
-  let offset = from, want = pieceBytes, wait = firstPause;
+  let offset = from, want = pieceBytes, most = pieceBytes, wait = firstPause;
   while (!signal.aborted) {
     try {
       if (offset >= file.size) {
@@ -59,8 +61,10 @@ async function send(id: string, file: File, from: number, signal: AbortSignal) {
         return;
       }
       const raw = await bytesOf(file, offset, Math.min(file.size, offset + want));
+      const sentAt = Date.now();
       const piece: Schema<"ImportPiece"> = await call("post", "/v1/imports/{id}/pieces", { params: { id }, query: { offset }, raw, signal, patienceMillis: piecePatience });
-      want = piece.want_bytes ?? pieceBytes;
+      if (Date.now() - sentAt < quickMillis) most = Math.min(pieceBytes, 2 * most);
+      want = piece.want_bytes ?? most;
       offset = piece.next_offset;
       wait = firstPause;
       tell(id, { offset, waiting: "", bytesPerSecond: Math.max(0, offset - from) / Math.max(0.001, (Date.now() - began) / 1000) });
@@ -71,6 +75,10 @@ async function send(id: string, file: File, from: number, signal: AbortSignal) {
         continue;
       }
       if (!passes(e)) throw e;
+      if (e.status === 0 || e.status === 408) { // the line may be too slow for so much at once
+        want = Math.max(leastBytes, Math.floor(want / 2));
+        most = Math.min(most, want);
+      }
       tell(id, { waiting: e.message });
       await pause(wait, signal);
       wait = Math.min(2 * wait, mostPause);

@@ -306,7 +306,7 @@ async function unreached(browser, page, path, width, tries = 3) {
     await heading(page, "old.csv");
     imported = page.url().split("/").pop();
     await page.getByText("done", { exact: true }).waitFor();
-    await page.locator("dt", { hasText: "New" }).waitFor();
+    await page.locator("dt", { hasText: "In the database now" }).waitFor();
     assert.equal(await page.getByRole("progressbar").getAttribute("aria-valuenow"), "100");
     await accessible(page, "an import");
     const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Download as CSV" }).click()]);
@@ -334,7 +334,7 @@ async function unreached(browser, page, path, width, tries = 3) {
     await page.getByText("done", { exact: true }).waitFor();
     faults.splice(0, faults.length, ...faults.filter((f) => !/ERR_CONNECTION_RESET/.test(f)));
     const id = page.url().split("/").pop();
-    await page.locator("dt", { hasText: "New" }).waitFor();
+    await page.locator("dt", { hasText: "In the database now" }).waitFor();
     const { body } = await ask(page, "GET", `/v1/imports/${id}/events`);
     assert.deepEqual(body, { events: 2999, whole: true, still_to_be_stored: 0 });
   });

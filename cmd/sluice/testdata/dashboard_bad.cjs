@@ -162,7 +162,7 @@ const tryAgain = (at) => at.evaluate(() => [...document.querySelectorAll("button
     const at = await as(browser, page);
     await at.clock.install();
     const failing = /\/v1\/(series|reactions|sending)\b/;
-    for (const [path, there, told] of [["/", "last 24 hours", ["The figures below are old. it broke", "What is stopped is not known. it broke"]], ["/reactions", "Automatic replies", ["Not all figures below are known, or they are old. it broke"]]]) {
+    for (const [path, there, told] of [["/", "24 hours and the one that runs", ["The figures below are old. it broke", "What is stopped is not known. it broke"]], ["/reactions", "Automatic replies", ["Not all figures below are known, or they are old. it broke"]]]) {
       await at.goto(url + path);
       await at.getByText(there).first().waitFor();
       await at.waitForFunction(() => !document.body.innerText.includes("Loading"));

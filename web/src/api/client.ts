@@ -37,13 +37,14 @@ type QueryNames<P extends keyof paths, M extends Method> = M extends keyof paths
 interface Given<Q extends string = string> {
   params?: Record<string, string | number>;
   query?: Partial<Record<Q, string | number>>;
+  empties?: boolean; // empty values of the query are sent, too, and mean something
   body?: unknown;
   raw?: BodyInit; // instead of a body of JSON
   signal?: AbortSignal;
   patienceMillis?: number; // after which no answer is waited for; what is not said is usualPatienceMillis
 }
 
-const usualPatienceMillis = 30_000; // the longest that the server takes for anything but a look into DNS is far less
+const usualPatienceMillis = 30_000; // longer than the server takes for anything but a look into DNS: 20 s for series, reactions and people, and a second's wait before it
 
 /** unanswered is the error of a call of which no whole answer came; a change may have been made all the same. */
 function unanswered(method: Method, late: boolean, patienceMillis: number): ApiError {
@@ -96,7 +97,7 @@ async function answerTo<P extends keyof paths, M extends Method>(method: M, path
   let url: string = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(given.params?.[name] ?? "")));
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(given.query ?? {})) {
-    if (value !== undefined && value !== "") query.set(name, String(value));
+    if (value !== undefined && (value !== "" || given.empties)) query.set(name, String(value));
   }
   if (query.size > 0) url += `?${query}`;
   const { answer, text } = await fetchText(method, url, given);

@@ -85,6 +85,7 @@ export function useLive(): Live & { stale: boolean } {
       leading = new AbortController();
       const { signal } = leading;
       if (document.hidden) return;
+      setSeenAt(Date.now()); // while it was hidden it had no stream, by its own will
       navigator.locks.request("sluice-live", { signal }, () => follow(tell, signal)).catch(() => undefined); // the lock is not wanted any more
     };
     lead();

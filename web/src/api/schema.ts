@@ -137,7 +137,7 @@ export interface paths {
         };
         /**
          * Count the events of an import
-         * @description How many events are in the database that it has put there, which undoing it removes. The others of those that are stored had been there before.
+         * @description How many events are in the database now that it has put there, which undoing it removes. The others of those that are stored had been there before, were twice in the file, or were removed since, as by retention or an erasure.
          *
          *     Permission: `imports:read`.
          */

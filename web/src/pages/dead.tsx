@@ -32,8 +32,10 @@ function Letter({ id, done }: { id: number; done: () => void }) {
           {(d) => (
             <div className="stack">
               <dl className="facts"><dt>Why</dt><dd><Text of={d.reason} /></dd><dt>From</dt><dd><Text of={d.source} /></dd><dt>Form</dt><dd>{d.form}</dd><dt>Found</dt><dd>{when(d.time)}</dd><dt>Size</dt><dd>{bytes(d.payload_bytes ?? 0)}</dd></dl>
-              <Source of={new TextDecoder().decode(Uint8Array.from(atob(d.payload ?? ""), (c) => c.charCodeAt(0)))} />
-              {(d.payload_bytes ?? 0) > payloadBytes && <p className="muted">The first {bytes(payloadBytes)} are shown.</p>}
+              {d.payload === undefined
+                ? <p className="muted">Its content is not shown: it may have the link of an opt-in, for which your role lacks the permission optin:write.</p>
+                : <Source of={new TextDecoder().decode(Uint8Array.from(atob(d.payload), (c) => c.charCodeAt(0)))} />}
+              {d.payload !== undefined && (d.payload_bytes ?? 0) > payloadBytes && <p className="muted">The first {bytes(payloadBytes)} are shown.</p>}
             </div>
           )}
         </Loaded>

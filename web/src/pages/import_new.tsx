@@ -11,9 +11,12 @@ type Row = Schema<"ImportRow">;
 
 const headBytes = 64 << 10;
 
+// A byte order mark stays: without it a small file would count as cut off.
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
 /** headOf is the beginning of a file, which has no more than headBytes as the API counts them. */
 async function headOf(file: File): Promise<string> {
-  let text = await file.slice(0, headBytes).text();
+  let text = decoder.decode(await file.slice(0, headBytes).arrayBuffer());
   while (new TextEncoder().encode(text).length > headBytes) text = text.slice(0, Math.floor(text.length * 0.9));
   return text;
 }

@@ -106,7 +106,7 @@ function Facts({ i }: { i: InFull }) {
   const stored = events && i.state === "done" && i.still_to_be_stored === 0;
   const counted = useCount(i.id, stored);
   const facts: [string, string][] = [["Lines read", count(i.lines)], ["Taken", count(i.taken)], ["Still to be stored", i.still_to_be_stored > 0 ? count(i.still_to_be_stored) : "none"]];
-  if (stored && counted.data?.whole) facts.push(["New", count(counted.data.events)], ["There before", count(Math.max(0, i.taken - counted.data.events))]);
+  if (stored && counted.data?.whole) facts.push(["In the database now", count(counted.data.events)]);
   if (i.removed > 0) facts.push(["Removed again", count(i.removed)]);
   facts.push(["Has", i.options.kind]);
   if (i.options.app_id) facts.push(["App", i.options.app_id]);

@@ -95,15 +95,18 @@ export function JourneyPage({ id }: { id: string }) {
           const steps = j.counts?.steps ?? [];
           const conversions = Object.entries(j.counts?.conversions ?? {});
           // The first step of the draft may be a new one, through which nobody came.
-          const most = Math.max(0, ...steps.map((s) => s.entered));
+          const first = steps.reduce<Step | undefined>((a, s) => (a && a.entered >= s.entered ? a : s), undefined);
+          const most = first?.entered ?? 0;
           const control = j.counts?.control ?? 0, entered = control + most;
-          const whole = control > 0 ? `the ${count(most)} beside the control group` : "all who entered";
+          // People enter each version at its own first step, so of several nobody knows the sum.
+          const several = j.version > 1;
+          const whole = several && first ? `the ${count(most)} who came to ${shortened(first.step)}` : control > 0 ? `the ${count(most)} beside the control group` : "all who entered";
           const uplift: Uplift[] = [...(j.counts?.uplift ?? []), ...(j.counts?.path_uplift ?? []), ...(j.counts?.global_uplift ?? [])];
           const goal = goalOf(j) ?? conversions[0]?.[0];
           return (
             <>
               <PageHead title={<><Text of={j.name} /> <State of={j.status} /></>}>
-                {may && j.status === "live" && <Confirm title={`Pause ${shortened(j.name)}?`} action="Pause" act={pause} trigger={<Button>Pause</Button>}>Nobody moves and nobody is let in until it is resumed. People keep their places.</Confirm>}
+                {may && j.status === "live" && <Confirm title={`Pause ${shortened(j.name)}?`} action="Pause" act={pause} trigger={<Button>Pause</Button>}>Nobody moves and nobody is let in until it is resumed. People keep their places. What takes people out still does.</Confirm>}
                 {may && j.status === "paused" && (
                   <>
                     <Confirm danger={false} title={`Resume ${shortened(j.name)}?`} action="Resume" act={() => resume("send")} trigger={<Button kind="primary">Resume</Button>}>What was due meanwhile happens now: mails leave that are not too late, and people enter by the last time that was missed.</Confirm>
@@ -120,7 +123,7 @@ export function JourneyPage({ id }: { id: string }) {
                   </div>
                 ))}
                 <dl className="figures">
-                  <div className="figure"><dt>Entered</dt><dd>{count(entered)}{control > 0 && <div className="small muted">{count(control)} of them in the control group, who get no mail</div>}</dd></div>
+                  <div className="figure"><dt>Entered</dt><dd>{several && "at least "}{count(entered)}{control > 0 && <div className="small muted">{count(control)} of them in the control group, who get no mail</div>}</dd></div>
                   <div className="figure"><dt>Inside</dt><dd>{count(steps.reduce((n, s) => n + s.waiting, 0))}</dd></div>
                   <div className="figure"><dt>Mails</dt><dd>{count(steps.reduce((n, s) => n + s.sent, 0))}</dd></div>
                   <div className="figure"><dt>Converted</dt><dd>{goal === undefined ? "–" : count(Number(j.counts?.conversions[goal] ?? 0))}<div className="small muted">{shortened(conversions.map(([name, v]) => `${words(name)} ${count(Number(v))}, ${share(Number(v), most)}`).join("; "))}{most > 0 && conversions.length > 0 && ` of ${whole}`}</div></dd></div>

@@ -40,7 +40,7 @@ export function Mailbox() {
           <Loaded query={query} rows={8}>
             {(data) => (
               <>
-                <Table label="Mails in the mailbox" columns={columns} rows={data.pages.flatMap((p) => p.mails)} keyOf={(m) => String(m.number)} empty={<><Empty title="The mailbox is empty">Until a route is configured, mail comes here instead of leaving. Each process keeps its newest mails, in memory.</Empty>{maySend && !to && <div className="panel-body"><FirstMail /></div>}</>} />
+                <Table label="Mails in the mailbox" columns={columns} rows={data.pages.flatMap((p) => p.mails)} keyOf={(m) => String(m.number)} empty={<><Empty title={to ? "No mail to this address is kept" : "The mailbox is empty"}>Until a route is configured, mail comes here instead of leaving. Each process keeps its newest mails, in memory.</Empty>{maySend && !to && <div className="panel-body"><FirstMail /></div>}</>} />
                 <More query={query}>Older</More>
               </>
             )}
@@ -52,7 +52,7 @@ export function Mailbox() {
 }
 
 export function MailboxMail({ number }: { number: string }) {
-  const query = useQuery({ queryKey: ["mailbox", "one", number], queryFn: () => get("/v1/mailboxes/{number}", { params: { number } }), staleTime: Infinity });
+  const query = useQuery({ queryKey: ["mailbox", "one", number], queryFn: () => get("/v1/mailboxes/{number}", { params: { number } }), gcTime: 0 }); // a process that begins anew gives its first mail the same number
   const [source, setSource] = useState(false);
   return (
     <>
@@ -71,7 +71,7 @@ export function MailboxMail({ number }: { number: string }) {
               <Panel title={source ? "Source" : "Mail"} action={<Button className="small" onClick={() => setSource(!source)}>{source ? "Show the mail" : "Show the source"}</Button>} pad={false}>
                 {source
                   ? <div className="panel-body"><Source of={new TextDecoder().decode(Uint8Array.from(atob(mail.raw ?? ""), (c) => c.charCodeAt(0)))} /></div>
-                  : <iframe className="mail-frame" title={`The mail to ${shortened(mail.to)}`} sandbox="" referrerPolicy="no-referrer" src={`/v1/mailboxes/${mail.number}/view`} />}
+                  : <iframe key={mail.send} className="mail-frame" title={`The mail to ${shortened(mail.to)}`} sandbox="" referrerPolicy="no-referrer" src={`/v1/mailboxes/${mail.number}/view`} />}
               </Panel>
             </div>
           </>

@@ -2,6 +2,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { call, get, type Schema } from "../api/client";
+import { isLong } from "../api/pages";
 import { useMay } from "../api/session";
 import { count, shortened, when, words } from "../format";
 import { Ago, Button, Confirm, Empty, Field, FormDialog, Loaded, More, Panel, PageHead, Refresh, Select, State, Table, Tabs, Text, toneOf, useTyped, type Column } from "../ui";
@@ -71,13 +72,14 @@ export function LifeList({ life }: { life: Life[] }) {
   return (
     <ol className="life">
       {life.map((l, i) => {
-        const before = life[i - 1]?.at;
-        const took = l.at && before ? (Date.parse(l.at) - Date.parse(before)) / 1000 : undefined;
+        if (l.left_out) return <li key={i} className="plain"><div className="muted">{count(l.left_out)} more, left out</div></li>;
+        const before = life.slice(0, i).findLast((b) => !b.late)?.at;
+        const took = l.at && before && !l.late ? (Date.parse(l.at) - Date.parse(before)) / 1000 : undefined;
         return (
-          <li key={i} className={toneOf(l.event ?? l.state ?? "")}>
+          <li key={i} className={l.late ? "plain" : toneOf(l.event ?? l.state ?? "")}>
             <div>
               <div className="rowx between"><strong>{words(l.event ?? l.state ?? "changed")}{l.attempt ? `, attempt ${l.attempt}` : ""}</strong><span className="small muted nowrap">{when(l.at)}{took !== undefined && ` (+${took.toFixed(took < 10 ? 3 : 0)} s)`}</span></div>
-              <div className="small muted wrap"><Text of={[l.route && `by ${l.route}`, l.remote, l.code, l.reply, l.reason && words(l.reason), l.due && `next at ${when(l.due)}`].filter(Boolean).join(" · ")} /></div>
+              <div className="small muted wrap"><Text of={[l.late && "too late: it changed nothing", l.route && `by ${l.route}`, l.remote, l.code, l.reply, l.reason && words(l.reason), l.due && `next at ${when(l.due)}`].filter(Boolean).join(" · ")} /></div>
             </div>
           </li>
         );
@@ -87,7 +89,7 @@ export function LifeList({ life }: { life: Life[] }) {
 }
 
 /** firstBy says when a person did something first, and when a machine, if that was before. */
-function firstBy(anybody?: string, person?: string): string {
+export function firstBy(anybody?: string, person?: string): string {
   if (!anybody) return when(person);
   if (!person) return `${when(anybody)}, by a machine alone`;
   return person === anybody ? `${when(person)}, by a person` : `${when(person)}, by a person; ${when(anybody)}, by a machine`;
@@ -188,7 +190,7 @@ export function Doubts() {
     initialPageParam: "",
     queryFn: ({ pageParam }) => get("/v1/ledger/doubts", { query: { after: pageParam } }),
     getNextPageParam: (last) => last.next,
-    refetchInterval: 10_000,
+    refetchInterval: (q) => (isLong(q) ? false : 10_000),
   });
   const decide = async (d: Doubt, values: Record<string, string>) => {
     await call("post", "/v1/ledger/doubts/{send}", { params: { send: d.send }, body: { decision: values.decision, note: values.note } });

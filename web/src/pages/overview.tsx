@@ -28,9 +28,9 @@ function Figures() {
   };
   const sent = of("sent"), delivered = of("delivered"), bounced = of("bounced"), complained = of("complained");
   const figures: [string, typeof sent, string][] = [
-    ["Sent", sent, "last 24 hours"],
+    ["Sent", sent, "24 hours and the one that runs"],
     ["Delivered", delivered, delivered.sum > 0 ? shareOf(delivered.sum, sent.sum, "sent") : "as far as receivers say"],
-    ["Bounced", bounced, shareOf(bounced.sum, sent.sum, "sent")],
+    ["Bounced", bounced, sent.sum > 0 ? `${(100 * bounced.sum / sent.sum).toFixed(1)} for each 100 sent` : "nothing sent yet"],
     ["Complained", complained, shareOf(complained.sum, sent.sum, "sent")],
   ];
   return (
@@ -91,7 +91,11 @@ function Brake({ stopped }: { stopped: boolean }) {
   const act = async (what: "pause" | "resume") => {
     const body = { by: "class", value: "marketing" };
     if (what === "pause") await call("post", "/v1/sending/pause", { body: { ...body, note: `stopped in the dashboard by ${name}` } });
-    else if (!(await call("post", "/v1/sending/resume", { body })).was_stopped) throw new Error("It is stopped along with other mail. What is stopped stands on the overview, each with what resumes it.");
+    else if (!(await call("post", "/v1/sending/resume", { body })).was_stopped) { // somebody has resumed it, or what stops it stops more
+      const { stopped } = await get("/v1/sending");
+      const whole = stopped.filter((s) => !s.class);
+      if (whole.some((s) => s.by === "all") || whole.filter((s) => s.by === "priority").length === 3) throw new Error("It is stopped along with other mail. What is stopped stands on the overview, each with what resumes it.");
+    }
     await client.invalidateQueries({ queryKey: ["sending"] });
   };
   return stopped ? (

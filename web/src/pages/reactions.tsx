@@ -74,7 +74,7 @@ export function Reactions() {
   // In whole days of UTC, by which days are counted: so figures and rows are of one time.
   const from = new Date(Math.floor(now() / dayMillis) * dayMillis - Number(length) * dayMillis).toISOString();
   const filter = Object.fromEntries(only);
-  const ask = (by: string) => ({ queryKey: ["reactions", by, length, filter], refetchInterval: 30_000, queryFn: () => get("/v1/reactions", { query: { by, from, ...filter } }) });
+  const ask = (by: string) => ({ queryKey: ["reactions", by, length, filter], refetchInterval: 30_000, queryFn: () => get("/v1/reactions", { query: { by, from, ...filter }, empties: true }) });
   const sum = useQuery(ask("none"));
   const query = useQuery(ask(kinds[kind]!.by));
   const answers = useQuery({ queryKey: ["series", "answers", length], refetchInterval: 30_000, queryFn: () => get("/v1/series", { query: { kind: "mail", name: "autoresponded", step: "day", from } }) });

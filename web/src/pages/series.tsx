@@ -68,7 +68,7 @@ function Chart({ lines, times, byDay }: { lines: Line[]; times: number[]; byDay:
       plot?.destroy();
     };
   }, [lines, times, byDay]);
-  return <div className="chart" ref={box} role="img" aria-label="The counts over time, which the table below has as numbers" />;
+  return <div className="chart" ref={box} role="img" aria-label="The counts over time. The table below has their sums, and the CSV each of them." />;
 }
 
 const columns: Column<Line>[] = [

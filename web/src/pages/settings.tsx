@@ -1,7 +1,7 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 import { Redirect } from "wouter";
-import { call, get, type Schema } from "../api/client";
+import { ApiError, call, get, type Schema } from "../api/client";
 import { useSession } from "../api/session";
 import { count, shortened, when } from "../format";
 import { Badge, Button, Confirm, Details, Empty, Field, FormDialog, Loaded, More, Panel, PageHead, Table, Tabs, Text, type Column } from "../ui";
@@ -127,9 +127,12 @@ function Keys() {
   );
 }
 
+/** GroupFields also says when the group had been changed last as the form was opened; empty: it was none. */
 function GroupFields({ of }: { of?: Schema<"Group"> }) {
+  const [was] = useState(of?.updated ?? "");
   return (
     <>
+      <input type="hidden" name="was" value={was} />
       <Field label="Name" name="name" defaultValue={of?.name} maxLength={200} required hint="What people see." />
       <Field label="Description" name="description" defaultValue={of?.description} maxLength={1000} />
       <label className="field"><span>Who sees it</span>
@@ -148,6 +151,12 @@ function Groups() {
   const query = useQuery({ queryKey: ["groups"], queryFn: () => get("/v1/groups") });
   const again = () => client.invalidateQueries({ queryKey: ["groups"] });
   const put = async (id: string, v: Record<string, string>) => {
+    // A change sends all members, so it would undo that of somebody else.
+    const now = (await get("/v1/groups")).groups.find((g) => g.id === id);
+    if ((now?.updated ?? "") !== v.was) {
+      void again();
+      throw new ApiError(409, "conflict", v.was ? "Somebody has changed or removed this group meanwhile. Close this, and look at what it is now." : "There is a group with this id already. Close this, and change that one.");
+    }
     await call("put", "/v1/groups/{id}", { params: { id }, body: { name: v.name, description: v.description, public: v.public === "yes", order: Number(v.order) } });
     await again();
   };
@@ -208,8 +217,8 @@ function Change({ e, whole = false }: { e: Schema<"AuditEntry">; whole?: boolean
 
 const nameOf = (e: Schema<"AuditEntry">) => `${e.method} ${e.path}`;
 
-/** Answered is what the server made of a change. */
-const Answered = ({ e }: { e: Schema<"AuditEntry"> }) => (e.status === 0 ? <Badge tone="warn">not known</Badge> : e.status < 300 ? <Badge tone="good">done</Badge> : <Badge tone="bad">refused {e.status}</Badge>);
+/** Answered is what the server made of a change. One that was answered 500 or more may have been made. */
+const Answered = ({ e }: { e: Schema<"AuditEntry"> }) => (e.status === 0 || e.status >= 500 ? <Badge tone="warn">not known {e.status || ""}</Badge> : e.status < 300 ? <Badge tone="good">done</Badge> : <Badge tone="bad">refused {e.status}</Badge>);
 
 /** Entry is a change in full: a phone has no room for what it changed, nor has a long list. */
 function Entry({ e }: { e: Schema<"AuditEntry"> }) {

@@ -3,6 +3,7 @@ import { Link, useLocation, useSearch } from "wouter";
 import { get, type Schema } from "../api/client";
 import { when, words } from "../format";
 import { Button, Empty, Loaded, Panel, Select, State, Text, toneOf } from "../ui";
+import { firstBy } from "./messages";
 
 type Entry = Schema<"TimelineEntry">;
 
@@ -21,8 +22,8 @@ function lineOf(e: Entry): Line {
   if (e.mail) {
     const m = e.mail;
     return {
-      title: `Mail to ${m.to}`, href: `/messages/${m.message}`, state: m.first_click ? "clicked" : m.first_open ? "opened" : m.state,
-      notes: [m.tags.replaceAll(",", ", "), m.journey && `journey ${m.journey}`, m.first_open && `opened ${when(m.first_open)}`, m.first_click && `clicked ${when(m.first_click)}`, m.reason && words(m.reason)],
+      title: `Mail to ${m.to}`, href: `/messages/${m.message}`, state: m.state,
+      notes: [m.tags.replaceAll(",", ", "), m.journey && `journey ${m.journey}`, (m.first_open ?? m.first_human_open) && `opened ${firstBy(m.first_open, m.first_human_open)}`, (m.first_click ?? m.first_human_click) && `clicked ${firstBy(m.first_click, m.first_human_click)}`, m.reason && words(m.reason)],
     };
   }
   if (e.journey) {
