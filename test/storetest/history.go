@@ -300,22 +300,30 @@ func itemText(t *testing.T, items []byte) string {
 // address, or about the one there is.
 func testReactionsOfMessages(t *testing.T, f *fixture) {
 	m := newMailing(t, f)
-	alone, first, second := mailTo(0, m.here, "hello", ""), mailTo(1, m.here, "hello", ""), mailTo(1, m.here, "hello", "")
+	alone, first, second, third := mailTo(0, m.here, "hello", ""), mailTo(1, m.here, "hello", ""), mailTo(1, m.here, "hello", ""), mailTo(1, m.here, "hello", "")
 	second.Number, second.To = 1, "to-1@example.com"
-	f.record(t, []mail.StoredSend{alone, first, second}, nil, 3)
+	third.Number, third.To = 2, "ÉMILE@example.com"
+	f.record(t, []mail.StoredSend{alone, first, second, third}, nil, 4)
 	about := func(n int, email string, place int) mail.Reaction {
 		r := reaction(n, false, placeOf(3, place))
 		r.Number, r.Email = mail.AnyNumber, email
 		return r
 	}
-	m.react(t, store.Effect{Reactions: []mail.Reaction{about(1, "", 1), about(1, "to-1@example.com", 2), about(0, "other@example.com", 3)}})
-	m.wantFirst(t, alone, 0, 0)
-	m.wantFirst(t, first, 0, 0)
-	m.wantFirst(t, second, 0, 0)
-	m.react(t, store.Effect{Reactions: []mail.Reaction{about(1, "TO-0@example.com", 4), about(0, "", 5)}})
-	m.wantFirst(t, alone, 5, 0)
-	m.wantFirst(t, first, 4, 0)
-	m.wantFirst(t, second, 0, 0)
+	wantFirst := func(at ...int64) {
+		t.Helper()
+		for i, s := range []mail.StoredSend{alone, first, second, third} {
+			m.wantFirst(t, s, at[i], 0)
+		}
+	}
+	m.react(t, store.Effect{Reactions: []mail.Reaction{about(1, "", 1), about(1, "other@example.com", 2), about(0, "to-1@example.com", 3)}})
+	wantFirst(0, 0, 0, 0)
+	m.react(t, store.Effect{Reactions: []mail.Reaction{about(1, "TO-1@example.com", 4), about(0, "", 5)}})
+	wantFirst(5, 0, 4, 0)
+	counted := about(1, "to-1@example.com", 6)
+	counted.Kind = mail.ReactionDelivered
+	m.react(t, store.Effect{Reactions: []mail.Reaction{about(1, "émile@example.com", 7), about(1, "TO-0@example.com", 8), counted}})
+	wantFirst(5, 8, 4, 7)
+	f.wantRows(t, "SELECT SUM(count) FROM reactions WHERE kind = 'delivered'", []string{"1"})
 }
 
 // testMailKnown: questions about mail are answered for each person, ever or since.
