@@ -120,14 +120,15 @@ func (l *Lanes) Notes(ctx context.Context, cursor string, count int64) (notes []
 }
 
 // Tidy drops the notes of sends that have left. It keeps those of sends that
-// are in a lane until they are met there. The lease is that of sending.
+// are in a lane until they are met there, and what they say of the log. The lease is
+// that of sending.
 func (l *Lanes) Tidy(ctx context.Context, lease *Lease, gone, kept []CancelNote) error {
 	args := []string{lease.token}
 	for i := range gone {
 		args = append(args, gone[i].ID, gone[i].value, "")
 	}
 	for i := range kept {
-		args = append(args, kept[i].ID, kept[i].value, strconv.FormatInt(kept[i].AtMillis, 10))
+		args = append(args, kept[i].ID, kept[i].value, strings.TrimPrefix(kept[i].value, openNote))
 	}
 	_, err := l.log.redis.callInt(ctx, "tidy notes of cancelled sends", "tidy", []string{lease.key, l.log.partition.cancelsKey()}, args)
 	return err

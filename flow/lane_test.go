@@ -388,16 +388,22 @@ func TestRecordingWorksWhenRedisIsFull(t *testing.T) {
 }
 
 // TestNotesOfCancelsAreTidied: those of Cancel go, or are kept for good, if they
-// are what they were; those of Remove are none of them.
+// are what they were; those of Remove are none of them. One that is kept still says
+// whether the log was told: who meets its send tells it once more otherwise.
 func TestNotesOfCancelsAreTidied(t *testing.T) {
 	r, l, lease, log := lanesOf(t)
+	var cursor sluice.Position
+	queue(t, log, lease, &cursor, "low", 0, "a", "b")
+	b := &readAll(t, l, "low")[0]
+	kept, marked := b.Entry+"/0", b.Entry+"/1"
+	mark(t, l, lease, "one", b, 1)
 	key := log.partition.cancelsKey()
-	if _, err := l.Cancel(t.Context(), lease, sluice.Position{Major: 1}, cancels([]string{"gone", "kept", "new"}, make([][]byte, 3)), 5); err != nil {
+	if _, err := l.Cancel(t.Context(), lease, sluice.Position{Major: 1}, cancels([]string{"gone", kept, "new", marked}, make([][]byte, 4)), 5); err != nil {
 		t.Fatal(err)
 	}
 	do(t, r, "HSET", key, "spared", "5")
 	notes, next, err := l.Notes(t.Context(), "0", 100)
-	if err != nil || next != "0" || len(notes) != 3 {
+	if err != nil || next != "0" || len(notes) != 4 {
 		t.Fatalf("notes: %v, next %q, %v; want those of Cancel", notes, next, err)
 	}
 	by := make(map[string]CancelNote)
@@ -405,22 +411,25 @@ func TestNotesOfCancelsAreTidied(t *testing.T) {
 		by[n.ID] = n
 	}
 	do(t, r, "HSET", key, "new", "7") // it is spared since
-	if err := l.Tidy(t.Context(), lease, []CancelNote{by["gone"], by["new"]}, []CancelNote{by["kept"]}); err != nil {
+	if err := l.Tidy(t.Context(), lease, []CancelNote{by["gone"], by["new"]}, []CancelNote{by[kept], by[marked]}); err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[string]string{"kept": "5", "new": "7", "spared": "5"} {
+	for id, want := range map[string]string{kept: "5!", marked: "5", "new": "7", "spared": "5"} {
 		if got := do(t, r, "HGET", key, id); got != want {
 			t.Errorf("%s is %q, want %q", id, got, want)
 		}
 	}
-	if n := do(t, r, "HLEN", key); n != "3" {
+	if n := do(t, r, "HLEN", key); n != "4" {
 		t.Errorf("%s notes", n)
 	}
-	if room, err := l.CancelRoom(t.Context()); err != nil || room != MaxCancels-3 {
+	if room, err := l.CancelRoom(t.Context()); err != nil || room != MaxCancels-4 {
 		t.Errorf("room for %d, %v", room, err)
 	}
+	if got := mark(t, l, lease, "two", b, 0); got != "e" {
+		t.Errorf("mark: %q, want that the log was told", got)
+	}
 	leaseOn(t, r, lease.key) // another takes it
-	if err := l.Tidy(t.Context(), lease, []CancelNote{by["kept"]}, nil); !errors.Is(err, sluice.ErrLeaseLost) {
+	if err := l.Tidy(t.Context(), lease, []CancelNote{by[kept]}, nil); !errors.Is(err, sluice.ErrLeaseLost) {
 		t.Errorf("tidied without the lease: %v", err)
 	}
 }
