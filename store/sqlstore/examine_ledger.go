@@ -37,7 +37,13 @@ func (x *Examiner) ledger(ctx context.Context, e *doctor.Examination, s *Store) 
 var _ mail.LedgerStore = (*Store)(nil)
 
 // CheckLedger implements mail.LedgerStore.
-func (s *Store) CheckLedger(ctx context.Context) (c mail.LedgerCheck, err error) {
+func (s *Store) CheckLedger(ctx context.Context) (mail.LedgerCheck, error) {
+	return s.checkLedger(ctx, mail.MaxCountedSends)
+}
+
+// checkLedger is CheckLedger of at most so many rows. The newest are asked for where there
+// are more, by the totals: to read rows by an index takes longer than to read the table.
+func (s *Store) checkLedger(ctx context.Context, most int) (c mail.LedgerCheck, err error) {
 	conn, err := s.reads.Conn(ctx)
 	if err != nil {
 		return c, err
@@ -55,34 +61,50 @@ func (s *Store) CheckLedger(ctx context.Context) (c mail.LedgerCheck, err error)
 		}
 		return sums[k]
 	}
+	expected, counted := int64(0), int64(0) // rows, by the totals and in the table
 	err = eachOf(ctx, s.d, conn, "SELECT class, state, count, removed FROM send_totals", nil, func(scan scanner) error {
 		var k sendTotal
 		var count, removed int64
 		err := scan(&k.class, &k.state, &count, &removed)
 		of(k).Total += count
 		of(k).Removed += removed
+		expected += count - removed
 		return err
 	})
 	if err != nil {
 		return c, err
 	}
-	statement := strings.NewReplacer("$DAY", s.d.dayOf("accepted"), "$LIMIT", strconv.Itoa(mail.MaxCountedSends+1)).Replace(rawQuery(s.d, "sends_by_day"))
-	counted := int64(0)
-	err = eachOf(ctx, s.d, conn, statement, nil, func(scan scanner) error {
-		var day, n int64
-		var k sendTotal
-		err := scan(&day, &k.class, &k.state, &n)
+	const all, newest = "sends_by_day", "sends_newest_by_day"
+	name := all
+	if expected > int64(most) {
+		name = newest
+	}
+	c.Days, err = s.sendDays(ctx, conn, name, most+1, func(k sendTotal, n int64) {
 		counted += n
 		of(k).Rows += n
-		c.Days = append(c.Days, mail.LedgerDay{Day: day, Class: parseClass(k.class), State: parseState(k.state), Rows: n})
-		return err
 	})
-	c.Complete = counted <= mail.MaxCountedSends
+	c.Complete = counted <= int64(most)
 	for _, k := range slices.SortedFunc(maps.Keys(sums), sendTotal.compare) {
 		c.Sums = append(c.Sums, *sums[k])
 	}
-	slices.SortFunc(c.Days, func(a, b mail.LedgerDay) int {
+	if err == nil && !c.Complete && name == all { // the totals are wrong
+		c.Days, err = s.sendDays(ctx, conn, newest, most+1, func(sendTotal, int64) {})
+	}
+	return c, err
+}
+
+// sendDays counts up to limit rows by day, newest first, and calls each with every count.
+func (s *Store) sendDays(ctx context.Context, from rowsQuerier, name string, limit int, each func(k sendTotal, n int64)) ([]mail.LedgerDay, error) {
+	statement := strings.NewReplacer("$DAY", s.d.dayOf("accepted"), "$LIMIT", strconv.Itoa(limit)).Replace(rawQuery(s.d, name))
+	days, err := list(ctx, s.d, from, func(scan scanner, d *mail.LedgerDay) error {
+		var k sendTotal
+		err := scan(&d.Day, &k.class, &k.state, &d.Rows)
+		each(k, d.Rows)
+		d.Class, d.State = parseClass(k.class), parseState(k.state)
+		return err
+	}, statement)
+	slices.SortFunc(days, func(a, b mail.LedgerDay) int {
 		return cmp.Or(cmp.Compare(b.Day, a.Day), cmp.Compare(a.Class, b.Class), cmp.Compare(a.State, b.State))
 	})
-	return c, err
+	return days, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"sluice"
 	"sluice/lib/doctor"
+	"sluice/mail"
 	"sluice/store/sqlstore"
 	"sluice/test/storetest"
 )
@@ -75,5 +76,37 @@ func TestExamineLedger(t *testing.T) {
 			}
 			look(doctor.SeverityOK)
 		})
+	}
+}
+
+// TestNewestSendsByDay: of more sends than are counted, those are shown by day that were
+// accepted last. The id of a journey's mail may begin with a day of months before.
+func TestNewestSendsByDay(t *testing.T) {
+	const day = 24 * 60 * 60 * 1000
+	maria, pg, file := newDatabase(t), newPostgresDatabase(t), filepath.Join(t.TempDir(), "ledger.db")
+	for _, url := range []string{mariadb.SocketURL(maria), postgres.SocketURL(pg), "sqlite:" + file} {
+		store := migrated(t, url, sqlstore.Options{})
+		accepted, _ := benchSends(0)
+		accepted.Sends, accepted.Events, accepted.Moves = accepted.Sends[:300], nil, effectTo(1, nil).Moves
+		first := accepted.Sends[0].AcceptedMillis / day
+		for i := range accepted.Sends { // the newest ids are of the oldest day
+			accepted.Sends[i].AcceptedMillis = (first+int64(2-i/100))*day + int64(i)
+		}
+		must(t, apply(t.Context(), store, &accepted))
+		if c, err := sqlstore.CheckLedger(t.Context(), store, 300); err != nil || !c.Complete || c.OffBy() != 0 {
+			t.Errorf("%s: %+v, %v; want all 300 sends", url, c, err)
+		}
+		for _, totals := range []string{"right", "gone"} {
+			c, err := sqlstore.CheckLedger(t.Context(), store, 249)
+			if err != nil || c.Complete || len(c.Days) != 3 {
+				t.Fatalf("%s, totals %s: %+v, %v; want 250 of 300 sends, of three days", url, totals, c, err)
+			}
+			for i, want := range []mail.LedgerDay{{Day: first + 2, Rows: 100}, {Day: first + 1, Rows: 100}, {Day: first, Rows: 50}} {
+				if got := c.Days[i]; got.Day != want.Day || got.Rows != want.Rows {
+					t.Errorf("%s, totals %s: day %d has %d sends, want day %d with %d", url, totals, got.Day, got.Rows, want.Day, want.Rows)
+				}
+			}
+			must(t, sqlstore.Write(t.Context(), store, func(exec func(string) error) error { return exec("DELETE FROM send_totals") }))
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/store"
 )
 
@@ -30,6 +31,11 @@ func Write(ctx context.Context, s *Store, fn func(exec func(statement string) er
 			return err
 		})
 	})
+}
+
+// CheckLedger is Store.CheckLedger of at most so many rows.
+func CheckLedger(ctx context.Context, s *Store, most int) (mail.LedgerCheck, error) {
+	return s.checkLedger(ctx, most)
 }
 
 // CountsMail reports whether the first hour counts mails of a campaign by themselves, which

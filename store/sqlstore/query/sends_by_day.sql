@@ -1,2 +1,2 @@
-SELECT $DAY, class, state, COUNT(*) FROM (SELECT accepted, class, state FROM sends ORDER BY message DESC, number DESC LIMIT $LIMIT) AS newest
+SELECT $DAY, class, state, COUNT(*) FROM (SELECT accepted, class, state FROM sends LIMIT $LIMIT) AS counted
 GROUP BY 1, class, state
