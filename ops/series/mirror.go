@@ -57,7 +57,11 @@ const (
 // that finds another number than the remembered one does not know the state of
 // the mirror. The mirror is new, was emptied or restored, or the database was.
 // Then all days of the series are written, beside the changes. Turning the
-// mirror off forgets it.
+// mirror off forgets it. A database that its own tools have put back to a moment
+// of the last epoch remembers that, and is not noticed: operators raise the epoch.
+//
+// Only versions grow. A database that went back has smaller totals, and the next
+// session writes them.
 //
 // Days past the retention of the hours are left unchanged: the database deletes
 // their rows, and the remaining rows are not their total. A missing row is
