@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"sluice"
 	"sluice/journey/desk"
@@ -191,6 +192,9 @@ func (q *request) pass(c *call) (body any, err error) {
 	if q.Services = q.s.program.Services(); q.Services == NotRunning {
 		return nil, errNotRunning
 	}
+	if err = storable(q.PathValue("id")); err != nil {
+		return nil, err
+	}
 	if c.query != anyQuery {
 		if q.query, err = readQuery(q.Request, strings.Fields(c.query)); err != nil {
 			return nil, err
@@ -210,6 +214,15 @@ func (q *request) pass(c *call) (body any, err error) {
 		q.s.rates.spend(q.who, q.items-1)
 	}
 	return body, err
+}
+
+// storable refuses the id of a path that a database may not look for: PostgreSQL fails at
+// such a text.
+func storable(id string) error {
+	if !utf8.ValidString(id) || hasControl(id) {
+		return refusal(sluice.CodeNotFound, "nothing has the id %.64q: it has control characters, or is not UTF-8", id)
+	}
+	return nil
 }
 
 // noteBody has the audit log show what was sent, unless the call has said it.

@@ -67,3 +67,42 @@ func TestGroups(t *testing.T) {
 		}
 	}
 }
+
+// An id may have all characters that are escaped in its path, slashes and dots as well.
+func TestEscapedIDs(t *testing.T) {
+	s, base, p, _ := startBraze(t, Options{})
+	defer stop(t, s)
+	db := p.keys.(*sqlstore.Store)
+	p.groups = db
+	_, text := addKey(t, db, string(key.GroupsWrite))
+	for path, id := range map[string]string{
+		"https%3A%2F%2Fexample.com%2Fu%2F7": "https://example.com/u/7", "%2Fa%2F": "/a/", "a%2F.%2Fb": "a/./b", "%2E": ".", "%2E%2E": "..", "a%2F..": "a/..", "%2F%2F": "//",
+	} {
+		var made groupShown
+		callJSON(t, base+groupsPath+"/"+path, "PUT", "Bearer "+text, `{"name":"n"}`, http.StatusOK, &made)
+		if made.ID != id {
+			t.Errorf("%s: %q", path, made.ID)
+		}
+		callJSON(t, base+groupsPath+"/"+path, "DELETE", "Bearer "+text, "", http.StatusNoContent, nil)
+	}
+}
+
+// An id that PostgreSQL cannot be asked for is none, wherever a path has one: no store is
+// asked, of which there is none here.
+func TestUnstorableIDs(t *testing.T) {
+	const root = "0123456789abcdef0123456789abcdef"
+	s, url, _, _ := startBraze(t, Options{RootKey: root})
+	defer stop(t, s)
+	paths := []call{{method: "POST", path: importPath + "/pieces?offset=0"}}
+	for _, c := range append(paths, calls...) {
+		for _, id := range []string{"%00", "a%0Ab", "%FF"} {
+			path := strings.Replace(c.path, "{id}", id, 1)
+			if path == c.path {
+				continue
+			}
+			if got := callBraze(t, url+path, c.method, "Bearer "+root, `{}`, "Content-Type", "application/json"); got.status != http.StatusNotFound {
+				t.Errorf("%s %s: %d %s", c.method, path, got.status, got.body)
+			}
+		}
+	}
+}

@@ -302,6 +302,9 @@ func (s *Server) takePiece(w http.ResponseWriter, r *http.Request) (piece store.
 	if err == nil {
 		err = s.rates.admit(who)
 	}
+	if err == nil {
+		err = storable(r.PathValue("id"))
+	}
 	if err != nil {
 		return piece, err
 	}

@@ -256,8 +256,9 @@ func (s *Server) handler() http.Handler {
 		if r.Body == http.NoBody {
 			connlimit.Busy(r) // who sends a body has still to send it
 		}
-		// The mux would redirect these, with a page for an answer.
-		if !isClean(r.URL.Path) {
+		// The mux would redirect these, with a page for an answer. It goes by the path as
+		// it was sent, where an id may have slashes and dots that are escaped.
+		if !isClean(r.URL.EscapedPath()) {
 			unknown.ServeHTTP(w, r)
 			return
 		}

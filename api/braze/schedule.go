@@ -140,7 +140,7 @@ func settled(state mail.ScheduleState) error {
 func (r *Request) change(ctx context.Context, id jsonscan.Value, to func(*mail.Schedule) error) (*mail.Schedule, error) {
 	const uuid = 36
 	var err error
-	if id.Kind != jsonscan.String || len(id.Text()) != uuid {
+	if id.Kind != jsonscan.String || len(id.Text()) != uuid || !nameFits(id.Text()) {
 		return nil, noSchedule
 	}
 	for range scheduleTries {

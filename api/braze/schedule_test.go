@@ -344,6 +344,11 @@ func TestSchedulesThatAreRefused(t *testing.T) {
 			t.Errorf("%s %.150s: %d %s, want %s", x[0], x[1], status, text, x[2])
 		}
 	}
+	// PostgreSQL cannot be asked for this one: no store is, of which there is none here.
+	unstorable := &Request{Body: `{"schedule_id":"\u0000` + strings.Repeat("a", 35) + `"}`, Now: now}
+	if got, err := deleteSchedule(t.Context(), unstorable); err != nil || got.Status != 400 || !strings.Contains(string(got.Body), "Invalid Schedule ID") {
+		t.Errorf("%d %s, %v", got.Status, got.Body, err)
+	}
 	for _, query := range []string{"", "?end_time=soon"} {
 		if status, text := w.call(t, "/messages/scheduled_broadcasts"+query, ""); status != 400 || !strings.Contains(text, "'end_time' is required") {
 			t.Errorf("%s: %d %s", query, status, text)

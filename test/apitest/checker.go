@@ -84,7 +84,7 @@ func (c *Checker) Check(r *http.Request, status int, header http.Header, body []
 	if status == http.StatusMisdirectedRequest { // the Host is wrong, whatever the path
 		return c.checkRefusal(status, status, header, body, r.Method)
 	}
-	found, refused := c.find(r.Method, r.URL.Path)
+	found, refused := c.find(r.Method, r.URL.EscapedPath())
 	if found == nil {
 		return c.checkRefusal(refused, status, header, body, r.Method)
 	}
