@@ -34,7 +34,9 @@ type Change struct {
 // DefaultBatch is how many events a request has at most, unless it is set.
 const DefaultBatch = 100
 
-// apply sets what a change has, and says what is wrong with it.
+// apply sets what a change has, and says what is wrong with it. A URL that stays as it is
+// is not checked where the endpoint is not switched on: one whose host may not be posted to
+// any more can be switched off.
 func (s *Service) apply(w *store.Webhook, c *Change) error {
 	if c.URL != nil {
 		w.URL = *c.URL
@@ -42,8 +44,10 @@ func (s *Service) apply(w *store.Webhook, c *Change) error {
 	if len(w.URL) > store.MaxWebhookURL {
 		return sluice.Refuse(sluice.CodeInvalid, "url has %d bytes, the limit is %d", len(w.URL), store.MaxWebhookURL)
 	}
-	if err := s.Guard.Check(w.URL); err != nil {
-		return sluice.Refuse(sluice.CodeInvalid, "url %v", err)
+	if c.URL != nil || w.URL == "" || c.Status != nil && *c.Status == store.WebhookOn {
+		if err := s.Guard.Check(w.URL); err != nil {
+			return sluice.Refuse(sluice.CodeInvalid, "url %v", err)
+		}
 	}
 	if c.Types != nil {
 		w.Types = *c.Types
