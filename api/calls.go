@@ -28,11 +28,14 @@ const anyQuery = "*"
 // noHarm is what to do with a request that may be in.
 const noHarm = "send it again, which does no harm"
 
+// lookWhether is what to do with a request that, sent again, would make a second one.
+const lookWhether = "look whether it was made, by GET"
+
 // calls is the table of what goes through the gate as a whole. A new call is a row here,
 // its function, and its description in openapi.json.
 var calls = []call{
 	{"GET", segmentsPath, key.SegmentsRead, "after limit archived", (*request).listSegments, ""},
-	{"POST", segmentsPath, key.SegmentsWrite, "", (*request).addSegment, ""},
+	{"POST", segmentsPath, key.SegmentsWrite, "", (*request).addSegment, lookWhether},
 	{"GET", segmentPath, key.SegmentsRead, anyQuery, (*request).getSegment, ""},
 	{"PUT", segmentPath, key.SegmentsWrite, "", (*request).putSegment, ""},
 	{"DELETE", segmentPath, key.SegmentsWrite, anyQuery, (*request).archiveSegment, ""},
@@ -85,7 +88,7 @@ var calls = []call{
 	{"POST", importPath + "/undo", key.ImportsWrite, "", (*request).undoImport, noHarm},
 
 	{"GET", webhooksPath, key.WebhooksRead, "", (*request).listWebhooks, ""},
-	{"POST", webhooksPath, key.WebhooksWrite, "", (*request).addWebhook, ""},
+	{"POST", webhooksPath, key.WebhooksWrite, "", (*request).addWebhook, lookWhether + ". If it was, its secret is lost: rotate it"},
 	{"GET", webhookPath, key.WebhooksRead, "", (*request).getWebhook, ""},
 	{"PATCH", webhookPath, key.WebhooksWrite, "", (*request).changeWebhook, noHarm},
 	{"DELETE", webhookPath, key.WebhooksWrite, anyQuery, (*request).dropWebhook, noHarm},
@@ -124,7 +127,7 @@ var calls = []call{
 	{"DELETE", accountPath, key.AccountsManage, "", (*request).removeAccount, ""},
 	{"DELETE", accountPath + "/sessions", key.AccountsManage, "", (*request).endSessions, ""},
 	{"GET", keysPath, key.AccountsManage, "", (*request).listKeys, ""},
-	{"POST", keysPath, key.AccountsManage, "", (*request).addKey, ""},
+	{"POST", keysPath, key.AccountsManage, "", (*request).addKey, lookWhether + ". If it was, its text is lost: revoke it"},
 	{"DELETE", keyPath, key.AccountsManage, "", (*request).revokeKey, ""},
 	{"GET", auditPath, key.AccountsManage, "before limit", (*request).listAudit, ""},
 

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 
 	"sluice"
@@ -11,6 +12,28 @@ import (
 	"sluice/store/sqlstore"
 	"sluice/track/webhook"
 )
+
+// What has an id of the server's own is not sent again as long as it may be there: it would
+// be made twice.
+func TestWhatMayHaveBeenMade(t *testing.T) {
+	const root = "0123456789abcdef0123456789abcdef"
+	s, url, p, _ := startBraze(t, Options{RootKey: root})
+	defer stop(t, s)
+	db := p.keys.(*sqlstore.Store)
+	secrets := func(context.Context) (*webhook.Secrets, error) { return &webhook.Secrets{Root: []byte("root")}, nil }
+	p.webhooks = &webhook.Service{Store: db, Guard: &outbound.Guard{}, Secrets: secrets, Follower: "store", Clock: sluice.SystemClock{}}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for path, body := range map[string]string{
+		webhooksPath: `{"url":"https://example.com/hook"}`, keysPath: `{"name":"a","permissions":"events:write"}`, segmentsPath: `{"name":"a","rule":{"attribute":"a","is":"exists"}}`,
+	} {
+		got := callBraze(t, url+path, "POST", "Bearer "+root, body, "Content-Type", "application/json")
+		if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "look whether it was made, by GET") {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+}
 
 // The path of a URL may be a secret: who may only read sees none of it, and neither does
 // the audit log.
