@@ -157,13 +157,16 @@ func (c *brazeCall) Submit(ctx context.Context, once string, drafts []mail.Draft
 	return ids, nil
 }
 
+// brazeSender is the sender of all names.
+const brazeSender = "braze"
+
 // Once implements braze.Core. The names are one room for all keys.
 func (c *brazeCall) Once(ctx context.Context, name, content string) (first time.Time, once string, same bool, err error) {
 	in := c.services.Intake
 	if in == nil {
 		return first, "", false, errNotRunning
 	}
-	first, once, err = in.Once(ctx, &ingest.Request{Sender: "braze", IdempotencyKey: name, Key: c.bounded, Body: content})
+	first, once, err = in.Once(ctx, &ingest.Request{Sender: brazeSender, IdempotencyKey: name, Key: c.bounded, Body: content})
 	if errors.Is(err, ingest.ErrOtherBody) {
 		return first, once, false, nil
 	}
@@ -171,6 +174,18 @@ func (c *brazeCall) Once(ctx context.Context, name, content string) (first time.
 		return first, "", false, c.s.notAccepted(c.w, err, brazeMailAgain)
 	}
 	return first, once, true, nil
+}
+
+// Seen implements braze.Core.
+func (c *brazeCall) Seen(ctx context.Context, name string) (first time.Time, once string, err error) {
+	in := c.services.Intake
+	if in == nil {
+		return first, "", errNotRunning
+	}
+	if first, once, err = in.Seen(ctx, &ingest.Request{Sender: brazeSender, IdempotencyKey: name}); err != nil {
+		err = c.s.notAccepted(c.w, err, brazeMailAgain)
+	}
+	return first, once, err
 }
 
 // brazeStores are the services that calls read.

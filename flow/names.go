@@ -68,7 +68,7 @@ func parseNamesOf(field string) (n namesOf, err error) {
 // that are known are answered all the same.
 func (o *OnceNames) Once(ctx context.Context, key, name, value string, ttl time.Duration) (first string, err error) {
 	if full := o.admit(ctx, key); full != nil {
-		first, err = Ask(ctx, o.Redis, "look for a request", o.Redis.B().Get().Key(onceKey(name)).Build(), Text)
+		first, err = o.Redis.OnceOf(ctx, name)
 		if err == nil && first == "" {
 			return "", full
 		}

@@ -28,6 +28,11 @@ func (r *Redis) Once(ctx context.Context, name, value string, ttl time.Duration)
 	return first, r.wrap("remember a request", err)
 }
 
+// OnceOf returns what Once remembers under a name; empty: nothing.
+func (r *Redis) OnceOf(ctx context.Context, name string) (first string, err error) {
+	return Ask(ctx, r, "look for a request", r.B().Get().Key(onceKey(name)).Build(), Text)
+}
+
 // forgetKeys is about how many keys one call of ForgetOnce looks at.
 const forgetKeys = 1000
 

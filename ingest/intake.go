@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -155,6 +156,27 @@ func (in *Intake) Once(ctx context.Context, r *Request) (first time.Time, name s
 	}
 	hash := requestHash(r, nil)
 	return time.UnixMilli(millis), hex.EncodeToString(hash[:16]), err
+}
+
+// Seen is Once for a request that was seen before, whatever its body; the time is zero if
+// it was not. It remembers nothing.
+func (in *Intake) Seen(ctx context.Context, r *Request) (first time.Time, name string, err error) {
+	redis := in.Redis
+	if in.Names != nil {
+		redis = in.Names.Redis
+	}
+	millis, err := firstSeen(ctx, r, 0, func(ctx context.Context, name, value string, _ time.Duration) (string, error) {
+		known, err := redis.OnceOf(ctx, name)
+		return cmp.Or(known, value), err
+	})
+	if errors.Is(err, ErrOtherBody) {
+		err = nil
+	}
+	if err != nil || millis == 0 {
+		return time.Time{}, "", err
+	}
+	hash := requestHash(r, nil)
+	return time.UnixMilli(millis), hex.EncodeToString(hash[:16]), nil
 }
 
 // firstSeen returns when a request was first seen, in milliseconds; once remembers

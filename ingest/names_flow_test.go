@@ -28,8 +28,17 @@ func TestNamesOfMailStopNoEvents(t *testing.T) {
 				b.Errorf("mail %d: %v", i, err)
 			}
 		}
-		if _, _, err := p.intake.Once(b.Context(), request("mail1", "{}")); err != nil {
+		first, name, err := p.intake.Once(b.Context(), request("mail1", "{}"))
+		if err != nil {
 			b.Errorf("mail that is known: %v", err)
+		}
+		if seen, again, err := p.intake.Seen(b.Context(), request("mail1", "another")); err != nil || !seen.Equal(first) || again != name {
+			b.Errorf("mail that was seen: %s %s, %v, want %s %s", seen, again, err, first, name)
+		}
+		for range 2 { // it is not remembered by that
+			if seen, _, err := p.intake.Seen(b.Context(), request("mail9", "{}")); err != nil || !seen.IsZero() {
+				b.Errorf("mail that was not seen: %s, %v", seen, err)
+			}
 		}
 		event := fmt.Sprintf(`{"event":"opened","email":"ann@example.com","time":%q}`, time.Now().UTC().Format(time.RFC3339))
 		if done, err := p.intake.Accept(b.Context(), request("event", event)); err != nil || done.Items != 1 {

@@ -40,6 +40,10 @@ type Core interface {
 	// content. It returns when that was first so, and a name for Submit. same is
 	// false if the content was another one then.
 	Once(ctx context.Context, name, content string) (first time.Time, once string, same bool, err error)
+
+	// Seen returns what Once has returned for a name before; the time is zero if it was
+	// not asked for. It remembers nothing.
+	Seen(ctx context.Context, name string) (first time.Time, once string, err error)
 }
 
 // Stores are what calls read and ask, of a program that runs; through them they also

@@ -88,6 +88,13 @@ func (w *written) Once(_ context.Context, name, content string) (time.Time, stri
 	return now, "once " + name, w.once[name] == content, w.err
 }
 
+func (w *written) Seen(_ context.Context, name string) (first time.Time, once string, err error) {
+	if _, ok := w.once[name]; ok {
+		first = now
+	}
+	return first, "once " + name, w.err
+}
+
 func (w *written) SenderRefused(_ context.Context, address string) error {
 	if w.refused != "" && address == w.refused {
 		return &sluice.Error{Code: sluice.CodeInvalid, Index: -1, Message: "mail from " + address + " is not accepted"}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"sluice"
 	"sluice/lib/jsonscan"
@@ -83,16 +84,22 @@ func sendTransactional(ctx context.Context, r *Request) (Reply, error) {
 		return Reply{}, t.behind(err)
 	}
 	b := transactionalBody{Status: statusSent, Message: success, Metadata: lifetime{ExternalSendID: t.sendID, CampaignID: t.campaign.Template}}
+	known := true
 	if len(to) == 0 {
+		known, err = r.repeated(ctx, t, &b)
+	} else {
+		err = r.trigger(ctx, t, to[0], &b)
+	}
+	if err != nil {
+		return Reply{}, t.behind(err)
+	}
+	if !known {
 		b.DispatchID, b.Status = sluice.NewMessageID(r.Now.UnixMilli()), statusAborted
 		b.Metadata.ReceivedAt = profile.TimeText(r.Now.UnixMilli())
 		b.Metadata.AbortedAt, b.Metadata.Reason = b.Metadata.ReceivedAt, notEmailable
 		done := reply(http.StatusCreated, b)
 		done.Refused = 1
 		return done, nil
-	}
-	if err := r.trigger(ctx, t, to[0], &b); err != nil {
-		return Reply{}, t.behind(err)
 	}
 	done := reply(http.StatusCreated, b)
 	done.Accepted = 1
@@ -104,6 +111,36 @@ func sendTransactional(ctx context.Context, r *Request) (Reply, error) {
 var errOtherAddress = &sluice.Error{Code: sluice.CodeUnavailable, Index: -1,
 	Message: "the mail of this external_send_id was for another address, and is not stored yet: send it again. If the answer stays this one, that mail was never taken: use another external_send_id"}
 
+// handedIn tells of the mail of a call before that was asked for under a name. known is
+// false if the ledger has none.
+func (r *Request) handedIn(ctx context.Context, first time.Time, once string, b *transactionalBody) (known bool, err error) {
+	b.DispatchID = sluice.NamedMessageID(first.UnixMilli(), once, 0)
+	rows, err := r.Sends.MessageSends(ctx, b.DispatchID)
+	if err != nil {
+		return false, unread(err)
+	}
+	if len(rows) > 0 {
+		b.tell(&rows[0])
+	}
+	return len(rows) > 0, nil
+}
+
+// repeated is handedIn for a call whose user cannot be mailed, and may have been by the
+// call before.
+func (r *Request) repeated(ctx context.Context, t *triggered, b *transactionalBody) (known bool, err error) {
+	if t.sendID == "" {
+		return false, nil
+	}
+	first, once, err := r.Core.Seen(ctx, transactionalName+t.sendID)
+	if err != nil || first.IsZero() {
+		return false, err
+	}
+	if known, err = r.handedIn(ctx, first, once, b); err == nil && !known {
+		err = errOtherAddress
+	}
+	return known, err
+}
+
 // trigger hands the mail in, unless it was before.
 func (r *Request) trigger(ctx context.Context, t *triggered, to schedule.Recipient, b *transactionalBody) error {
 	first, once, same := r.Now, "", true
@@ -113,14 +150,8 @@ func (r *Request) trigger(ctx context.Context, t *triggered, to schedule.Recipie
 		if first, once, same, err = r.Core.Once(ctx, transactionalName+t.sendID, to.Address); err != nil {
 			return err
 		}
-		b.DispatchID = sluice.NamedMessageID(first.UnixMilli(), once, 0)
-		rows, err := r.Sends.MessageSends(ctx, b.DispatchID)
-		if err != nil {
-			return unread(err)
-		}
-		if len(rows) > 0 {
-			b.tell(&rows[0])
-			return nil
+		if known, err := r.handedIn(ctx, first, once, b); known || err != nil {
+			return err
 		}
 	}
 	b.Metadata.ReceivedAt = profile.TimeText(first.UnixMilli())

@@ -100,6 +100,34 @@ func TestTransactionalOnce(t *testing.T) {
 	}
 }
 
+// A repeat whose user has no address any more is told of the first mail. One that was
+// aborted before is not remembered.
+func TestTransactionalOnceWithoutAddress(t *testing.T) {
+	w := newCampaigns(t)
+	ask := func(who string) (int, string) {
+		return w.call(t, receipt, `{"external_send_id":"once","recipient":{"external_user_id":"`+who+`"}}`)
+	}
+	if status, text := ask("nobody"); status != 201 || !strings.Contains(text, `"status":"aborted"`) {
+		t.Fatalf("%d %s", status, text)
+	}
+	status, text := ask("ann")
+	if drafts, _ := w.handed(t); status != 201 || len(drafts) != 1 {
+		t.Fatalf("%d %s, %d messages", status, text, len(drafts))
+	}
+	first, _, _ := strings.Cut(strings.TrimPrefix(text, `{"dispatch_id":"`), `"`)
+	if _, text := ask("nobody"); !strings.HasPrefix(text, "unavailable: ") {
+		t.Errorf("of a mail that no ledger has: %s", text)
+	}
+	s := mail.Send{Message: first, Recipients: 1, Priority: mail.PriorityHigh, Class: mail.ClassTransactional, To: "ann@example.com", AcceptedMillis: now.UnixMilli()}
+	w.apply(t, store.Effect{Sends: []mail.StoredSend{{Send: s}}})
+	if status, text := ask("nobody"); status != 201 || !strings.Contains(text, first) || !strings.Contains(text, `"status":"sent"`) {
+		t.Errorf("%d %s, want that of %s", status, text, first)
+	}
+	if drafts, _ := w.handed(t); len(drafts) != 0 {
+		t.Errorf("sent again: %+v", drafts)
+	}
+}
+
 // What has become of a mail is told in Braze's words, with the reason.
 func TestTransactionalStates(t *testing.T) {
 	for want, row := range map[string]mail.SendRow{
