@@ -1,12 +1,14 @@
 package braze
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 
+	"sluice"
 	"sluice/store"
 	"sluice/user"
 	"sluice/user/profile"
@@ -189,6 +191,16 @@ func TestExportOfMerged(t *testing.T) {
 	w.check(t, "/users/export/ids", `{"braze_id":"`+id(0).String()+`","fields_to_export":["external_id"]}`, 201, `{"users":[{"external_id":"last"}],"message":"success"}`, "")
 }
 
+// firstPage is a store that fails behind the first page of those who share an address.
+type firstPage struct{ user.Store }
+
+func (f firstPage) Sharing(ctx context.Context, k user.Key, after user.ID, limit int) ([]user.ID, error) {
+	if !after.IsZero() {
+		return nil, errors.New("it is gone")
+	}
+	return f.Store.Sharing(ctx, k, after, limit)
+}
+
 // An address that more users have than are read. None of them is left out of an
 // unsubscription, and nobody is erased or merged without being compared.
 func TestCrowd(t *testing.T) {
@@ -214,6 +226,14 @@ func TestCrowd(t *testing.T) {
 	}
 	if len(seen) != n || len(w.updates) != n {
 		t.Errorf("%d updates of %d users, of %d", len(w.updates), len(seen), n)
+	}
+	// If a page cannot be read, those before it are written.
+	w.updates = nil
+	stores := w.stores()
+	stores.Users = firstPage{w.store}
+	_, err := setGroup(t.Context(), &Request{Body: `{"subscription_group_id":"g","subscription_state":"unsubscribed","email":"all@example.com"}`, Now: now, Core: w, Stores: stores})
+	if told, ok := errors.AsType[*sluice.Error](err); !ok || len(w.updates) != crowdPage || !strings.Contains(told.Message, "a part of this request may be in") {
+		t.Errorf("%d updates, %v", len(w.updates), err)
 	}
 	w.took()
 	w.check(t, "/users/identify", `{"emails_to_identify":[{"external_id":"u","email":"all@example.com","prioritization":["most_recently_updated"]}]}`, 400,

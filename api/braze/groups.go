@@ -3,10 +3,12 @@ package braze
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 
+	"sluice"
 	"sluice/lib/jsonscan"
 	"sluice/user"
 	"sluice/user/profile"
@@ -134,13 +136,19 @@ func set(ctx context.Context, r *Request, requests []groupRequest) (Reply, error
 	done := e.done(reply(http.StatusCreated, fatal{success, e.errors}))
 	for i := range crowds {
 		n, err := r.forCrowd(ctx, &crowds[i])
-		if err != nil {
+		if done.Accepted += n; err != nil {
+			if done.Accepted > 0 {
+				err = errors.Join(errInPart, err)
+			}
 			return Reply{}, err
 		}
-		done.Accepted += n
 	}
 	return done, nil
 }
+
+// errInPart is what a caller is told behind the first that was written: an error of what
+// follows would say that nothing was.
+var errInPart = sluice.Refuse(sluice.CodeUnavailable, "redis or the database does not answer, or not in time; a part of this request may be in. Send it again, which does no harm")
 
 // forAll makes of an update of an address one of each user who has it. An
 // address that nobody has yet is remembered with its state. What is about more users than were read is
