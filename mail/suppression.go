@@ -254,12 +254,14 @@ type SuppressionStore interface {
 }
 
 // SuppressionQuery says which suppressions are listed: those that are not
-// removed, of one reason, by when it happened; or of all, by their keys.
+// removed, of one reason that hold at a moment, by when it happened; or of all, by their
+// keys.
 type SuppressionQuery struct {
 	After SuppressionKey // those of all after it
 
 	Reason               SuppressReason // 0: of all
 	FromMillis, ToMillis int64          // when it happened, half-open
+	NowMillis            int64          // those of a reason hold then (Suppression.Holds)
 	Oldest               bool           // the oldest first; else the newest
 	Addresses            bool           // not of domains
 	Skip                 int

@@ -1,10 +1,12 @@
 package braze
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -197,7 +199,7 @@ func listEmails(reason mail.SuppressReason, as func(*mail.Suppression) any) func
 		if wrong != "" {
 			return refuse(wrong)
 		}
-		q.Reason = reason
+		q.Reason, q.NowMillis = reason, r.Now.UnixMilli()
 		found, err := readList(ctx, r.Suppressions, q, addresses)
 		if err != nil {
 			return Reply{}, unread(err)
@@ -221,10 +223,16 @@ func readList(ctx context.Context, lists Suppressions, q mail.SuppressionQuery, 
 	all, err := lists.SuppressionsOf(ctx, addresses)
 	var found []mail.Suppression
 	for i := range all {
-		if all[i].Reason == q.Reason && !all[i].Removed {
+		if all[i].Reason == q.Reason && all[i].Holds(q.NowMillis) {
 			found = append(found, all[i])
 		}
 	}
+	slices.SortStableFunc(found, func(a, b mail.Suppression) int {
+		if q.Oldest {
+			a, b = b, a
+		}
+		return cmp.Compare(b.TimeMillis, a.TimeMillis)
+	})
 	found = found[min(q.Skip, len(found)):]
 	return found[:min(q.Limit, len(found))], err
 }

@@ -198,8 +198,8 @@ func (s *Store) Suppressions(ctx context.Context, q mail.SuppressionQuery) (all 
 	order := strings.Join(suppressionKey, ", ")
 	switch {
 	case q.Reason != 0:
-		statement += " AND reason = ? AND happened >= ? AND happened < ?"
-		args = append(args, q.Reason.String(), s.d.millis(q.FromMillis), s.d.millis(q.ToMillis))
+		statement += " AND reason = ? AND happened >= ? AND happened < ? AND (ends IS NULL OR ends > ?)"
+		args = append(args, q.Reason.String(), s.d.millis(q.FromMillis), s.d.millis(q.ToMillis), s.d.millis(q.NowMillis))
 		if q.Addresses {
 			statement += " AND entry LIKE '%@%'"
 		}

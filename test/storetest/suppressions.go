@@ -81,8 +81,8 @@ func testSuppressions(t *testing.T, f *fixture) {
 		t.Errorf("the page behind the first is %+v, want %+v", page, all[1])
 	}
 	testSuppressionLists(t, f, store, spam, domain)
-	if n, err := store.CountSuppressions(f.ctx); err != nil || n != 4 {
-		t.Errorf("%d rows, %v, want 4", n, err)
+	if n, err := store.CountSuppressions(f.ctx); err != nil || n != 5 {
+		t.Errorf("%d rows, %v, want 5", n, err)
 	}
 	if _, err := store.Suppress(f.ctx, []mail.Suppression{{Entry: "a@example.com"}}); err == nil {
 		t.Error("a suppression without reason and time was taken")
@@ -137,6 +137,15 @@ func testSuppressionLists(t *testing.T, f *fixture, db mail.SuppressionStore, sp
 	_, err = f.store.Apply(f.ctx, p)
 	must(t, err)
 	list(mail.SuppressionQuery{}, domain, spam)
+
+	bounced := aSuppression("c@example.com", mail.SuppressHardBounce, 1100)
+	bounced.EndMillis = 1_500_123
+	_, err = db.Suppress(f.ctx, []mail.Suppression{bounced})
+	must(t, err)
+	bounces := mail.SuppressionQuery{Reason: mail.SuppressHardBounce, ToMillis: 2e6, NowMillis: bounced.EndMillis - 1}
+	list(bounces, bounced)
+	bounces.NowMillis++
+	list(bounces)
 }
 
 // testSuppressionsGoneBack: what changes in a database that has lost its last changes is
