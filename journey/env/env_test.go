@@ -47,6 +47,23 @@ func TestMailsHaveTheContextTheyName(t *testing.T) {
 	}
 }
 
+// What nests so deep that no mail with it could be read is left out of the mail, and the
+// rest of the context stays.
+func TestMailsLeaveOutWhatIsTooDeep(t *testing.T) {
+	_, with, err := (&Database{}).Mailing(t.Context(), &plan.Mailing{From: "a@example.com", Class: mail.ClassMarketing,
+		Content: &mail.TemplateVersion{Subject: "s", Text: "{{context.a}} {{context.b}} {{waited.w.a}}", Class: mail.ClassMarketing}})
+	if err != nil || with == nil {
+		t.Fatal(with, err)
+	}
+	for levels, left := range map[int]bool{60: false, 61: true, 62: true} {
+		deep := strings.Repeat("[", levels) + strings.Repeat("]", levels)
+		content := with.With(`{"a":` + deep + `,"b":7,"wait_for:w/a":` + deep + `}`)
+		if c, err := template.ParseContent(content); err != nil || !strings.Contains(c.Variables, `"b":7`) || strings.Contains(content, deep) == left {
+			t.Errorf("%d levels: %s, %v", levels, content, err)
+		}
+	}
+}
+
 // So it is for what steps have waited for, which is apart from what the person entered with.
 func TestMailsHaveWhatStepsHaveWaitedFor(t *testing.T) {
 	const text = `{{waited.react.total}} {{ waited["a-b"].name }} {{ waited.react.none }} {{context.total}}`

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"sluice"
 	"sluice/journey"
 	"sluice/lib/jsonscan"
 	"sluice/user/profile"
@@ -105,8 +106,22 @@ func (m *Members) Add(other Members) {
 	m.Names = slices.Compact(slices.Sorted(slices.Values(slices.Concat(m.Names, other.Names))))
 }
 
+// maxMemberLevels is how deep a member may nest. In a mail it stands below the content, its
+// variables, "waited" and the step.
+const maxMemberLevels = sluice.MaxNestingLevels - 4
+
+// memberTooDeep reports whether a member nests deeper.
+func memberTooDeep(raw string) bool {
+	if len(raw) <= 2*maxMemberLevels { // a level takes two brackets
+		return false
+	}
+	_, err := jsonscan.Scan("[[[[" + raw + "]]]]")
+	return err != nil
+}
+
 // Of returns an object with these members of a context, of journey.MaxContextBytes at
-// most: one that would be too much is left out. Empty: there is none.
+// most: one that would be too much, or that nests too deep for a mail, is left out. Empty:
+// there is none.
 func (m *Members) Of(context string) string {
 	if !m.Any() || context == "" {
 		return ""
@@ -118,7 +133,7 @@ func (m *Members) Of(context string) string {
 			continue
 		}
 		name := profile.Quoted(s.Key)
-		if b.Len()+len(separator)+len(name)+len(":}")+len(s.Value.Raw) > journey.MaxContextBytes {
+		if b.Len()+len(separator)+len(name)+len(":}")+len(s.Value.Raw) > journey.MaxContextBytes || memberTooDeep(s.Value.Raw) {
 			continue
 		}
 		b.WriteString(separator + name + ":" + s.Value.Raw)
