@@ -71,7 +71,9 @@ type program struct {
 	groups       store.GroupStore
 	settings     Settings
 
-	late    error // of Applied
+	late    error         // of Applied
+	waits   chan struct{} // Applied says here that it waits, nil: it does not
+	applied chan struct{} // closed: it waits no more
 	feed    *feed.Heads
 	replay  func() error // of a dead letter; nil: it is done
 	domains DomainLooker
@@ -129,8 +131,14 @@ func (p *program) Services() *Services {
 		Intake: p.intake, Keys: p.keys, Consent: p.forms, Series: p.series, Reactions: reactions, Users: p.users, Segments: p.segments, Scanner: p.scanner,
 		Templates: p.templates, Schedules: p.schedules, Journeys: p.journeys, Suppressions: p.suppressions, Webhooks: p.webhooks, Groups: p.groups, Submitter: p.submitter, Sends: p.sends,
 		Canceller: p.canceller, Ledger: p.ledger, Decider: p.decider, Operator: p.operator, Domains: p.domains, Mailboxes: p.mailboxes,
-		Applied: func(context.Context, []user.Key) error { return p.late },
-		Unlist:  NotRunning.Unlist, SenderRefused: NotRunning.SenderRefused,
+		Applied: func(context.Context, []user.Key) error {
+			if p.waits != nil {
+				p.waits <- struct{}{}
+				<-p.applied
+			}
+			return p.late
+		},
+		Unlist: NotRunning.Unlist, SenderRefused: NotRunning.SenderRefused,
 		WaitsFor: func(string, mail.Class, string) []string { return []string{"relay refused"} },
 	}
 }

@@ -28,7 +28,7 @@ const (
 	maxStrangersBytes = 16 << 20
 
 	// parallelBraze bounds the calls that may wait for the database; others wait
-	// for slotWait.
+	// for slotWait. Each call that waits for more than that has as many of its own.
 	parallelBraze = 64
 )
 
@@ -38,12 +38,16 @@ type dialect struct {
 	calls     map[string]braze.LimitName // by their paths
 	strangers *connlimit.Budget
 	slots     chan struct{}
+	waiting   map[string]chan struct{} // the slots of calls that wait, by their paths
 }
 
 func newDialect(limits braze.Limits) *dialect {
-	d := &dialect{limits: braze.NewLimiter(limits), calls: make(map[string]braze.LimitName), strangers: connlimit.NewBudget(maxStrangersBytes), slots: make(chan struct{}, parallelBraze)}
+	d := &dialect{limits: braze.NewLimiter(limits), calls: make(map[string]braze.LimitName), strangers: connlimit.NewBudget(maxStrangersBytes), slots: make(chan struct{}, parallelBraze), waiting: make(map[string]chan struct{})}
 	for _, e := range braze.Endpoints() {
 		d.calls[e.Path] = e.Limit
+	}
+	for _, path := range braze.Waiting {
+		d.waiting[path] = make(chan struct{}, parallelBraze)
 	}
 	return d
 }
@@ -235,9 +239,11 @@ func (c *brazeCall) answer() (done braze.Reply, err error) {
 	}
 	connlimit.Busy(c.r)
 	ctx := s.intake.waits.Context(s.clock.Now())
-	slots := s.intake.slots
-	if c.e.Limit != braze.LimitTrack {
-		slots = s.dialect.slots
+	slots := s.dialect.slots
+	if c.e.Limit == braze.LimitTrack {
+		slots = s.intake.slots
+	} else if own := s.dialect.waiting[c.e.Path]; own != nil {
+		slots = own
 	}
 	body, err := s.unpacked(ctx, c.r, c.body, slots)
 	c.body = nil

@@ -289,6 +289,46 @@ func TestBrazeTakenIn(t *testing.T) {
 	}
 }
 
+// Calls that wait for what they have written keep the slots of no others.
+func TestBrazeCallsThatWait(t *testing.T) {
+	const root = "0123456789abcdef0123456789abcdef"
+	s, url, p, _ := startBraze(t, Options{RootKey: root})
+	defer stop(t, s)
+	p.intake, p.waits, p.applied = intakeOf(t), make(chan struct{}), make(chan struct{})
+	sync := func() int {
+		return callBraze(t, url+"/users/track/sync", "POST", "Bearer "+root, `{"events":[{"external_id":"u","name":"e","time":1700000000}]}`).status
+	}
+	statuses := make(chan int)
+	for range parallelBraze {
+		go func() { statuses <- sync() }()
+	}
+	for range parallelBraze {
+		<-p.waits
+	}
+	if status := sync(); status != http.StatusServiceUnavailable {
+		t.Errorf("one more that waits: %d", status)
+	}
+	for path, want := range map[string]int{"/users/export/ids": 201, "/transactional/v1/campaigns/none/send": 400, "/email/bounce/remove": 400, "/email/spam/remove": 400} {
+		if got := callBraze(t, url+path, "POST", "Bearer "+root, `{"external_ids":["u"]}`); got.status != want {
+			t.Errorf("%s: %d %s, want %d", path, got.status, got.body, want)
+		}
+	}
+	close(p.applied)
+	for range parallelBraze {
+		if status := <-statuses; status != http.StatusCreated {
+			t.Errorf("applied: %d", status)
+		}
+	}
+	if n := len(s.dialect.waiting); n != len(braze.Waiting) {
+		t.Errorf("%d calls wait, of %d", n, len(braze.Waiting))
+	}
+	for _, path := range braze.Waiting {
+		if _, known := s.dialect.calls[path]; !known {
+			t.Errorf("%s is no call", path)
+		}
+	}
+}
+
 // stop stops a server; its log is not written any more.
 func stop(t *testing.T, s *Server) {
 	t.Helper()

@@ -104,6 +104,12 @@ type Endpoint struct {
 // CampaignID is what paths call the id that they have.
 const CampaignID = "campaign_id"
 
+// Waiting are the paths of calls that may wait for seconds: until what they have written is
+// applied, or for a provider.
+var Waiting = []string{"/users/track/sync", transactionalPath, "/email/bounce/remove", "/email/spam/remove"}
+
+const transactionalPath = "/transactional/v1/campaigns/{" + CampaignID + "}/send"
+
 // Endpoints is the table of all calls.
 func Endpoints() []Endpoint {
 	const get, post = http.MethodGet, http.MethodPost
@@ -131,7 +137,7 @@ func Endpoints() []Endpoint {
 		{post, "/messages/schedule/update", key.ScheduleUpdate, LimitOther, updateSchedule},
 		{post, "/messages/schedule/delete", key.ScheduleDelete, LimitOther, deleteSchedule},
 		{get, "/messages/scheduled_broadcasts", key.ScheduleBroadcasts, LimitOther, listScheduled},
-		{post, "/transactional/v1/campaigns/{" + CampaignID + "}/send", key.TransactionalSend, LimitNone, sendTransactional},
+		{post, transactionalPath, key.TransactionalSend, LimitNone, sendTransactional},
 		{get, "/email/hard_bounces", key.EmailHardBounces, LimitOther, listEmails(mail.SuppressHardBounce, asHardBounced)},
 		{get, "/email/unsubscribes", key.EmailUnsubscribe, LimitOther, listEmails(mail.SuppressUnsubscribe, asUnsubscribed)},
 		{post, "/email/status", key.EmailStatus, LimitOther, setEmailState},
