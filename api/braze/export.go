@@ -65,7 +65,7 @@ type exporting struct {
 	keys    []user.Key
 	texts   []string // as each was called; empty: not listed if it does not exist
 	invalid []string // named by what cannot be a name
-	wrong   []string
+	wrong   []string // what is wrong with names that stand nowhere else
 	unknown []string // what is wrong with the fields that are wanted
 }
 
@@ -116,8 +116,8 @@ func (x *exporting) body(found map[user.Key][]users.Person, wanted map[string]bo
 	if len(invalid) > 0 {
 		b = append(append(b, `,"invalid_user_ids":`...), reply(0, invalid).Body...)
 	}
-	if len(x.unknown) > 0 {
-		b = append(append(b, `,"errors":`...), reply(0, x.unknown).Body...)
+	if wrong := slices.Concat(x.wrong, x.unknown); len(wrong) > 0 {
+		b = append(append(b, `,"errors":`...), reply(0, wrong).Body...)
 	}
 	return append(b, `,"message":"success"}`...)
 }

@@ -70,6 +70,8 @@ func TestExport(t *testing.T) {
 		{`{"external_ids":["empty"],"fields_to_export":["external_id","e_mail","random_buckets","apps"]}`, `{"users":[{"external_id":"empty","apps":[]}],"errors":["fields_to_export: 'e_mail' is no field of an export; did you mean email?",` +
 			`"fields_to_export: 'random_buckets' is no field of an export; did you mean random_bucket?"],"message":"success"}`},
 		{`{"external_ids":["none"],"fields_to_export":["` + strings.Repeat("é", 60) + `",7]}`, `{"users":[],"invalid_user_ids":["none"],"errors":["fields_to_export: '7' is no field of an export","fields_to_export: '` + strings.Repeat("é", 32) + `' is no field of an export"],"message":"success"}`},
+		{`{"external_ids":["empty"],"email_address":"x","fields_to_export":["external_id","more"]}`, `{"users":[{"external_id":"empty"}],"errors":["email_address: The value provided for the 'email' field is not a valid email.",` +
+			`"fields_to_export: 'more' is no field of an export"],"message":"success"}`},
 		{`{"external_ids":["empty"],"fields_to_export":["external_id","first_name","home_city"]}`, all(`{"external_id":"empty","home_city":" "}`, "")},
 	} {
 		w.check(t, path, x.body, 201, x.want, "")
