@@ -1449,7 +1449,7 @@ export interface paths {
         put: operations["changeOwnPassword"];
         /**
          * Sign in
-         * @description Answers with the cookie of a session of 12 hours. Behind https it is `__Host-sluice`; on http to a name of loopback `sluice`; other plain http is refused. The request must have the Origin of this server. After 10 attempts on a name that fail, or 40 from an address, it is refused for 15 minutes.
+         * @description Answers with the cookie of a session of 12 hours. Behind https it is `__Host-sluice`; on http to a name of loopback `sluice`; other plain http is refused. The request must have the Origin of this server. After 10 attempts that fail on a name from one address (of IPv6: /48), 100 on a name from all, or 40 from one address (of IPv6: /64), it is refused for 15 minutes.
          */
         post: operations["signIn"];
         /**
@@ -1919,7 +1919,7 @@ export interface paths {
         put?: never;
         /**
          * Unsubscribe
-         * @description What the button sends, and mailboxes with a button of their own (RFC 8058). The link says all; the body is not looked into. Writes the event `unsubscribed`, by which the address gets no more marketing mail, and the state of each user who has it. A repeat is answered the same. It is durable when it is answered; the answer waits up to 3 s until it is in force, and the page says which.
+         * @description What the button sends, and mailboxes with a button of their own (RFC 8058). The link says all; the body is not looked into. Writes the event `unsubscribed`, by which the address gets no more marketing mail, and the state of each user who has it, of 100 at most. A repeat is answered the same. It is durable when it is answered; the answer waits up to 3 s until it is in force, and the page says which.
          */
         post: operations["unsubscribe"];
         delete?: never;
@@ -2270,7 +2270,7 @@ export interface paths {
         put?: never;
         /**
          * Read users
-         * @description By `external_ids` and `user_aliases`, at most 50 together, or by one other name. Who is not there is named in `invalid_user_ids`.
+         * @description By `external_ids` and `user_aliases`, at most 50 together, or by one other name. Ids and aliases that are not there are named in `invalid_user_ids`. An address or a phone that nobody has is named nowhere; one that is none stands in `errors`.
          *
          *     Permission: `users.export.ids`.
          */
@@ -2732,7 +2732,7 @@ export interface paths {
         put?: never;
         /**
          * Send a transactional mail to one user
-         * @description The campaign is a template of `/v1/templates` with the class transactional and a sender. Never answered 429.
+         * @description The campaign is a template of `/v1/templates` with the class transactional and a sender. Answered 429 only where the key has reached its bound of waiting mail, or of names (settings `waiting` and `idempotency_names`).
          *
          *     Permission: `transactional.send`.
          */
@@ -4870,7 +4870,7 @@ export interface components {
                 "application/json": components["schemas"]["BrazeMessage"];
             };
         };
-        /** @description More calls than a limit allows (settings `braze`, `key_items_per_second`), or as much of the key's mail waits to be sent as may (`waiting.key_megabytes`, `waiting.key_mails`). */
+        /** @description More calls than a limit allows (settings `braze`, `key_items_per_second`), or as much of the key's mail waits to be sent, or as many of its names are remembered, as may (`waiting.key_megabytes`, `waiting.key_mails`, `idempotency_names`). */
         BrazeTooFast: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestID"];
@@ -5510,7 +5510,7 @@ export interface operations {
                  */
                 by?: "none" | "app" | "name" | "kind" | "app,name" | "app,kind" | "name,kind" | "app,name,kind";
                 /**
-                 * @description The zone whose days are meant, and in which times are written: a name of the IANA time zone database. Its days must begin with an hour of UTC.
+                 * @description The zone whose days are meant, and in which times are written: a name of the IANA time zone database. Its days may begin within an hour of UTC, as in Asia/Kolkata. Such a day is refused, with that hour, where something was counted by the hour alone: in hashes, or by a version before 0.2.0.
                  * @example Europe/Berlin
                  */
                 tz?: string;
@@ -6981,7 +6981,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The group, as Braze's calls, forms and journeys name it: 1 to 255 characters, escaped.
+                 * @description The group, as Braze's calls, forms and journeys name it: 1 to 255 characters, escaped. The id `/` alone is not found.
                  * @example weekly
                  */
                 id: string;
@@ -7031,6 +7031,16 @@ export interface operations {
             };
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            /** @description No group can have this id: it has control characters, or is not UTF-8. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
             408: components["responses"]["TooSlow"];
             /** @description Somebody else deleted it at the same time. */
             409: {
@@ -7055,7 +7065,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The group, as Braze's calls, forms and journeys name it: 1 to 255 characters, escaped.
+                 * @description The group, as Braze's calls, forms and journeys name it: 1 to 255 characters, escaped. The id `/` alone is not found.
                  * @example weekly
                  */
                 id: string;
@@ -11515,7 +11525,7 @@ export interface operations {
                     "application/json": {
                         users: components["schemas"]["BrazeUser"][];
                         invalid_user_ids?: string[];
-                        /** @description Names in `fields_to_export` that no export has. */
+                        /** @description What is no id, address or phone, and names in `fields_to_export` that no export has. */
                         errors?: string[];
                         /** @constant */
                         message: "success";
@@ -12462,7 +12472,7 @@ export interface operations {
         parameters: {
             query: {
                 /**
-                 * @description Only those before the midnight (UTC) at which this day begins.
+                 * @description Only those that are released before the midnight (UTC) at which this day begins. With `in_local_time` a schedule is released 14 hours before its time in UTC.
                  * @example 2030-01-01T00:00:00Z
                  */
                 end_time: string;
@@ -12524,7 +12534,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description For 24 hours a call with the same sends nothing, and tells what has become of the first. `attributes` under it are written once. */
+                    /** @description For 24 hours after a mail was accepted, a call with the same sends nothing, and tells what has become of that mail. A call that was `aborted` since its user cannot be mailed, or refused, is not remembered. `attributes` under it are written once. */
                     external_send_id?: string;
                     /** @description The variables of the template. */
                     trigger_properties?: Record<string, never>;
@@ -12557,6 +12567,7 @@ export interface operations {
             408: components["responses"]["BrazeTooSlow"];
             413: components["responses"]["BrazeTooLarge"];
             415: components["responses"]["BrazeNotUnderstood"];
+            429: components["responses"]["BrazeTooFast"];
             500: components["responses"]["BrazeInternal"];
             503: components["responses"]["BrazeUnavailable"];
         };
