@@ -97,6 +97,7 @@ type route struct {
 // line is what mail goes along: a route, or a domain of one.
 type line struct {
 	bucket   *bucket // nil: there is no pace
+	paceless bool    // nor is that of its bucket one, which counts the mails of days
 	breaker  breaker
 	pause    time.Time // before when the other side wants nothing
 	pauseFor time.Duration
@@ -168,6 +169,7 @@ func newRoute(s *Settings, place int) *route {
 	if len(s.Warmup) > 0 {
 		if b == nil { // the days' limits need a bucket
 			b = bucketOf(Pace{PerSecond: MaxPerSecond}, s.Transport.Window(), "")
+			x.paceless = true
 		}
 		b.FirstDay = s.WarmupFrom.UTC().Unix() / 86_400
 		b.DayLimits = strings.Trim(strings.Join(strings.Fields(fmt.Sprint(s.Warmup)), ","), "[]")

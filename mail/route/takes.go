@@ -344,7 +344,7 @@ func (r *Router) Report(t mail.Transport, s *mail.Send, result *mail.Result, now
 	case wantsFewer(result):
 		x.throttled++
 		l.throttle(result.RetryAfter, now)
-		if l.bucket != nil {
+		if l.paced() {
 			r.slower(l.bucket)
 		}
 	case result.Blame != mail.BlameRoute && result.Kind != mail.ResultUntried && result.Kind != mail.ResultInDoubt:
@@ -388,10 +388,13 @@ func wantsFewer(r *mail.Result) bool {
 	return r.Throttled || r.Kind == mail.ResultDeferred && (r.Code == 421 || r.Code == 454)
 }
 
+// paced reports whether a line has a pace, which can fall.
+func (l *line) paced() bool { return l.bucket != nil && !l.paceless }
+
 // throttle pauses a line, for as long as the other side says; one that has no
 // pace that could fall, for a time that grows.
 func (l *line) throttle(after time.Duration, now time.Time) {
-	if after == 0 && l.bucket == nil {
+	if after == 0 && !l.paced() {
 		if now.Before(l.pause) {
 			return // the others of its window say the same
 		}

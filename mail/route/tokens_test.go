@@ -218,6 +218,35 @@ func TestWarmupOfWhatIsNotUsed(t *testing.T) {
 	}
 }
 
+// A route that warms up and has no pace pauses as others without one do, on its first days
+// and after them.
+func TestWarmupThrottled(t *testing.T) {
+	for _, days := range []int{1, 2} {
+		b := paced(t, dial(t), func(s *Settings) {
+			s.Warmup, s.WarmupFrom = []int{1000}, time.Now().AddDate(0, 0, 1-days)
+		})
+		b.clock.Move(time.Since(testNow))
+		ready := func(want string) {
+			t.Helper()
+			b.drain("example.com")
+			b.clock.Move(maxWait)
+			b.lease()
+			b.wantTaker(want, "x@example.com")
+		}
+		ready(t.Name())
+		for _, pause := range []time.Duration{pauseFirst, 2 * pauseFirst} {
+			b.report(t.Name(), "x@example.com", mail.Result{Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Code: 421})
+			b.clock.Move(pause - 1)
+			b.wantTaker("", "x@example.com")
+			b.clock.Move(1)
+			ready(t.Name())
+		}
+		if s := b.Routes()[0]; s.Share != 1 || s.Throttled != 2 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
 // brokenRedis fails until it is mended.
 type brokenRedis struct {
 	patientRedis
