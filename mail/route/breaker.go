@@ -25,9 +25,10 @@ const (
 // make some at once.
 //
 // Open, it lets nothing through for a time. Then it is half open: one probe may
-// go, and another after the same time if the first has no result. A success
-// closes the breaker, and a failure opens it for twice as long. What was under
-// way when it opened and fails later changes nothing.
+// go, and another after the same time if the first has no result, or at once if
+// the first was not attempted. A success closes the breaker, and a failure opens
+// it for twice as long. What was under way when it opened and fails later changes
+// nothing.
 //
 // Dropped. Counting mails: one connection that died with its window opened it.
 // A count that failures raise and successes lower. Where a third of the
@@ -42,6 +43,7 @@ type breaker struct {
 	length time.Duration // 0: closed
 	until  time.Time     // when it is half open, and of a probe, when the next may go
 	probed bool          // since then
+	probe  uint64        // the mail of the last one, by its hash
 	opened int64         // how often
 }
 
@@ -53,10 +55,19 @@ func (b *breaker) wait(now time.Time) time.Duration {
 	return b.until.Sub(now)
 }
 
-// take notes that something goes.
-func (b *breaker) take(now time.Time) {
+// take notes that a mail goes.
+func (b *breaker) take(s *mail.Send, now time.Time) {
 	if b.length > 0 {
-		b.probed, b.until = true, now.Add(b.length)
+		b.probed, b.probe, b.until = true, hash(s), now.Add(b.length)
+	}
+}
+
+// giveBack notes that a mail was not attempted: if it was the probe, another may go at
+// once. That is no loop without an end: each mail frees one at most, and leaves its lane
+// or waits, as it does when the breaker is closed.
+func (b *breaker) giveBack(s *mail.Send, now time.Time) {
+	if b.length > 0 && b.probed && b.probe == hash(s) {
+		b.probe, b.until = 0, now
 	}
 }
 

@@ -316,6 +316,44 @@ func TestProbeThatIsHeldBack(t *testing.T) {
 	}
 }
 
+// A probe that is not attempted, being suppressed perhaps, is none: the next one goes at once.
+// What was taken before the breaker opened is no probe, and frees none.
+func TestProbeThatIsNotAttempted(t *testing.T) {
+	s := named("main")
+	for _, s.Direct = range []bool{false, true} {
+		b := newBed(t, Options{Routes: []Settings{s}})
+		main, early := b.routes[0].transport, mailTo("x@example.com")
+		early.Number = 7
+		if !b.Takes(main, early, nil, b.clock.Now()).OK {
+			t.Fatal("nothing goes")
+		}
+		for range openAfter {
+			b.report("main", "x@example.com", untried)
+		}
+		b.NotAttempted(main, []*mail.Send{early}, b.clock.Now())
+		b.wantTaker("", "x@example.com") // it is open
+		b.clock.Move(openFirst)
+		for range 3 {
+			b.wantTaker("main", "x@example.com")
+			b.wantTaker("", "x@example.com")
+			b.NotAttempted(main, []*mail.Send{early}, b.clock.Now())
+			b.wantTaker("", "x@example.com")
+			b.NotAttempted(main, []*mail.Send{mailTo("x@example.com")}, b.clock.Now())
+		}
+		b.wantTaker("main", "x@example.com")
+		b.report("main", "x@example.com", ours)
+		b.NotAttempted(main, []*mail.Send{mailTo("x@example.com")}, b.clock.Now())
+		b.clock.Move(2*openFirst - 1)
+		b.wantTaker("", "x@example.com")
+		b.clock.Move(1)
+		b.wantTaker("main", "x@example.com")
+		b.report("main", "x@example.com", sent)
+		if s := b.Routes()[0]; s.Breaker != "closed" || s.Opened != 2 {
+			t.Fatalf("%+v", s)
+		}
+	}
+}
+
 // What a route has turned away goes by one that has not, as long as one is up and
 // its breaker closed; then by any.
 func TestTurnedAwayMail(t *testing.T) {

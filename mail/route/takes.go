@@ -197,7 +197,7 @@ func (r *Router) among(me *route, up, ready uint64, d *domain, s *mail.Send, now
 	for _, l := range me.lines(d) {
 		if l != nil {
 			r.take(l.bucket)
-			l.breaker.take(now)
+			l.breaker.take(s, now)
 		}
 	}
 	me.taken++
@@ -332,11 +332,7 @@ func (r *Router) Report(t mail.Transport, s *mail.Send, result *mail.Result, now
 	}
 	d := r.domain(mime.DomainOf(s.To), now)
 	if result.Kind == mail.ResultUntried || result.Closed {
-		for _, l := range x.lines(d) {
-			if l != nil {
-				l.bucket.giveBack()
-			}
-		}
+		r.giveBack(x, d)
 	}
 	l := x.told(d)
 	x.note(r.log, l, d, result, now)
@@ -349,6 +345,26 @@ func (r *Router) Report(t mail.Transport, s *mail.Send, result *mail.Result, now
 		}
 	case result.Blame != mail.BlameRoute && result.Kind != mail.ResultUntried && result.Kind != mail.ResultInDoubt:
 		l.pauseFor = 0
+	}
+}
+
+// NotAttempted tells of mails that a transport was to take (Takes) and was not given: their
+// tokens go back, and a probe among them was none.
+func (r *Router) NotAttempted(t mail.Transport, sends []*mail.Send, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.byTransport(t)
+	if x == nil || x == r.sink {
+		return
+	}
+	for _, s := range sends {
+		d := r.domain(mime.DomainOf(s.To), now)
+		r.giveBack(x, d)
+		for _, l := range x.lines(d) {
+			if l != nil {
+				l.breaker.giveBack(s, now)
+			}
+		}
 	}
 }
 

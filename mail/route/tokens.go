@@ -94,10 +94,14 @@ func (r *Router) take(b *bucket) {
 	}
 }
 
-// giveBack returns the token of what was not attempted.
-func (b *bucket) giveBack() {
-	if b != nil {
-		b.tokens++
+// giveBack returns the tokens of a mail to a domain by a route that was not attempted.
+// Where nobody asks for more of them, Redis gets them when their time is over.
+func (r *Router) giveBack(x *route, d *domain) {
+	for _, l := range x.lines(d) {
+		if l != nil && l.bucket != nil {
+			l.bucket.tokens++
+			r.list(l.bucket)
+		}
 	}
 }
 

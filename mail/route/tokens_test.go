@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -215,6 +216,56 @@ func TestWarmupOfWhatIsNotUsed(t *testing.T) {
 	b.lease()
 	if n, _ := b.drain("example.com"); n != limit {
 		t.Errorf("%d of a day that has %d", n, limit)
+	}
+}
+
+// What is not attempted uses nothing up of a day, here or in another process, and each mail
+// gives back what it took, and no more.
+func TestWarmupOfWhatIsNotAttempted(t *testing.T) {
+	const limit = 5
+	redis := dial(t)
+	warm := func(s *Settings) { s.Warmup, s.WarmupFrom = []int{limit}, time.Now() }
+	a, b := paced(t, redis, warm), paced(t, redis, warm)
+	send := mailTo("x@example.com")
+	take := func(p *bed, want int) {
+		t.Helper()
+		for range 2 * limit { // so that as many are asked for
+			p.drain("example.com")
+		}
+		p.clock.Move(maxWait) // what was given before is not good any more
+		p.lease()
+		if n, _ := p.drain("example.com"); n != want {
+			t.Fatalf("%d, want %d", n, want)
+		}
+	}
+	back := func(p *bed, mails int) {
+		t.Helper()
+		for !p.resting() { // contents may be long in coming
+			p.clock.Move(leaseFor)
+			p.lease()
+		}
+		p.NotAttempted(p.routes[0].transport, slices.Repeat([]*mail.Send{send}, mails), p.clock.Now())
+		if p.resting() {
+			t.Fatal("it rests, and keeps what is the day's")
+		}
+		p.clock.Move(leaseFor)
+		p.lease()
+	}
+	for _, p := range []*bed{a, b} {
+		p.clock.Move(time.Since(testNow))
+	}
+	take(a, limit)
+	for range 3 {
+		take(a, 0)
+		back(a, limit)
+		take(b, limit)
+		take(b, 0)
+		back(b, 2)
+		take(a, 2)
+		take(a, 0)
+		back(a, 2)
+		back(b, limit-2)
+		take(a, limit)
 	}
 }
 

@@ -95,6 +95,10 @@ type Routes interface {
 	// mail, or that one is free again.
 	Busy(t mail.Transport, busy bool, now time.Time)
 
+	// NotAttempted tells which sends a transport was to take that are not given to it. What
+	// Takes took for them is free again. It is told of each once, and Report of the others.
+	NotAttempted(t mail.Transport, sends []*mail.Send, now time.Time)
+
 	// Report tells what has become of an attempt, as soon as it is known.
 	Report(t mail.Transport, s *mail.Send, r *mail.Result, now time.Time)
 
@@ -297,6 +301,48 @@ func (s *Sender) landed(e evidence) bool {
 // attempt makes ready, marks and delivers a window.
 func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 	t := c.transport
+	ready, envelopes, err := s.prepare(ctx, t, window)
+	s.giveBack(t, window, ready)
+	if err != nil {
+		_ = sluice.Pause(ctx, bodiesAgain) // then the database is asked again
+		return
+	}
+	if len(ready) == 0 {
+		return
+	}
+	sends := make([]*mail.Send, len(ready))
+	for i, it := range ready {
+		sends[i] = &it.send
+	}
+	results := s.deliver(ctx, c, ready, envelopes)
+	s.Routes.Ended(t, sends, results, s.Clock.Now())
+}
+
+// giveBack tells the routes which of a window are not attempted: all but those that are ready.
+// What cannot be read took nothing (ask).
+func (s *Sender) giveBack(t mail.Transport, window, ready []*item) {
+	if len(ready) == len(window) {
+		return
+	}
+	attempted := make(map[*item]bool, len(ready))
+	for _, it := range ready {
+		attempted[it] = true
+	}
+	var sends []*mail.Send
+	for _, it := range window {
+		if it.broken == nil && !attempted[it] {
+			sends = append(sends, &it.send)
+		}
+	}
+	if len(sends) > 0 {
+		s.Routes.NotAttempted(t, sends, s.Clock.Now())
+	}
+}
+
+// prepare makes a window ready and marks it, and returns what is to be attempted. It has
+// decided on the others by then: they wait as before, or the recorder has them. An error
+// says that contents or records could not be read.
+func (s *Sender) prepare(ctx context.Context, t mail.Transport, window []*item) (ready []*item, envelopes []mail.Envelope, err error) {
 	var bodies map[string][]byte
 	left, err := s.known(ctx, t.Name(), window)
 	if err == nil {
@@ -307,15 +353,13 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 	if err != nil {
 		s.Log.Warn("records or contents of sends could not be read; they wait as before", "sends", len(window), "error", err)
 		putBack(window)
-		_ = sluice.Pause(ctx, bodiesAgain) // then the database is asked again
-		return
+		return nil, nil, err
 	}
 	made := s.make(ctx, window, bodies)
 	if window = s.fitting(window, made); len(window) == 0 {
-		return
+		return nil, nil, nil
 	}
 	s.askJourneys(ctx, window, made)
-	var ready []*item
 	untilMillis := s.beginUntil()
 	all := s.markAll(ctx, t.Name(), window)
 	s.Suppress.Ready(addressesOf(all))
@@ -340,16 +384,12 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 		}
 		s.hand(ctx, f)
 	}
-	if len(ready) == 0 {
-		return
-	}
-	envelopes, sends := make([]mail.Envelope, len(ready)), make([]*mail.Send, len(ready))
+	envelopes = make([]mail.Envelope, len(ready))
 	for i, it := range ready {
-		envelopes[i], sends[i] = made[it].Envelope, &it.send
+		envelopes[i] = made[it].Envelope
 		envelopes[i].Go = s.goes(t, &it.send, untilMillis)
 	}
-	results := s.deliver(ctx, c, ready, envelopes)
-	s.Routes.Ended(t, sends, results, s.Clock.Now())
+	return ready, envelopes, nil
 }
 
 // marked is a send with what Mark said of it.

@@ -57,6 +57,9 @@ func (r *OneRoute) Report(_ mail.Transport, _ *mail.Send, result *mail.Result, n
 	}
 }
 
+// NotAttempted changes nothing: there are no tokens.
+func (*OneRoute) NotAttempted(mail.Transport, []*mail.Send, time.Time) {}
+
 // Busy changes nothing: there is no other.
 func (*OneRoute) Busy(mail.Transport, bool, time.Time) {}
 
