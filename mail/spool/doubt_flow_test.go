@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/flow"
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/mail/via/mailhttp"
@@ -115,6 +116,29 @@ func TestAProviderThatForgetsMails(t *testing.T) {
 type knowing struct{ *wire }
 
 func (knowing) Repeatable() bool { return true }
+
+// TestAProviderThatHasForgottenByNow: the machines stood still over a weekend, with mails on
+// the wire. What the provider may have forgotten is not sent again for what it was.
+func TestAProviderThatHasForgottenByNow(t *testing.T) {
+	for ago, want := range map[time.Duration]string{19 * time.Hour: "sent 1", 62 * time.Hour: "in_doubt 1"} {
+		b := newBed(t)
+		w := knowing{newWire(nil)}
+		o := b.open(&spooltest.OneRoute{Transport: w}, nil)
+		at := time.Now().Add(-ago).UnixMilli()
+		s := mail.Send{Message: sluice.NewMessageID(at), Recipients: 1, Priority: mail.PriorityNormal, Class: mail.ClassMarketing, Form: mail.ContentMIME, From: "shop@example.com",
+			To: "ann@example.com", AcceptedMillis: at, ExpiresMillis: at + mail.DefaultExpiryMillis, Content: "Subject: hello\r\n\r\nhello\r\n"}
+		b.must(o.writer.Write(t.Context(), flow.Part{Partition: 0, Items: mail.AppendKnown(nil, &s), Count: 1}))
+		o.packMarked(flow.LaneName(s.Priority, s.Class), mail.AppendSend(sluice.NewBatch(0), &s), fmt.Sprintf("gone|%d|wire|1", at), func(*flow.LaneBatch) string { return s.ID() })
+		o.run()
+		b.eventually("it is decided", func() bool {
+			return o.waiting() == 0 && (o.totals() == "sent 1" || len(w.came()) == 0 && o.totals() == "in_doubt 1")
+		})
+		if got := o.totals(); got != want {
+			t.Errorf("%s later the ledger has %s, want %s", ago, got, want)
+		}
+		o.stop()
+	}
+}
 
 // The same holds for what a process had on the wire when it died.
 func TestKnownMailsOfAProcessThatDied(t *testing.T) {

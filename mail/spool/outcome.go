@@ -99,7 +99,7 @@ func verdictOfResult(s *mail.Send, route string, knows bool, r *mail.Result, dou
 	case mail.ResultSent:
 		v.outcome = outcomeOf(s, mail.SendSent, sluice.EventSent, nowMillis)
 	case mail.ResultInDoubt:
-		v = inDoubt(s, route, knows, nowMillis, nowMillis+doubtAfter.Milliseconds())
+		v = inDoubt(s, route, knows, nowMillis, nowMillis, nowMillis+doubtAfter.Milliseconds())
 	case mail.ResultDeferred:
 		v = deferred(s, nowMillis, nowMillis+backoff(s.Attempts, r).Milliseconds())
 	default:
@@ -130,14 +130,15 @@ const repeatWithin = 20 * time.Hour
 // A route's other side may know an attempt again and take it once
 // (mail.Repeatable). Then each class is attempted again until it is known
 // what has become of it. Only that route may be used, as any other would take
-// the mail a second time. Attempts end when that memory expires.
-func inDoubt(s *mail.Send, route string, knows bool, nowMillis, againMillis int64) verdict {
+// the mail a second time. Attempts end when that memory expires. It began with the attempt,
+// at sinceMillis: a process that died then may be found days later.
+func inDoubt(s *mail.Send, route string, knows bool, sinceMillis, nowMillis, againMillis int64) verdict {
 	v := verdict{outcome: outcomeOf(s, mail.SendInDoubt, "", nowMillis)}
 	again := *s
 	again.Doubted = true
 	if knows {
 		if again.Route = route; !s.Doubted || s.Route != route { // the first time there
-			again.ExpiresMillis = min(s.ExpiresMillis, nowMillis+repeatWithin.Milliseconds())
+			again.ExpiresMillis = min(s.ExpiresMillis, sinceMillis+repeatWithin.Milliseconds())
 		} else {
 			againMillis = max(againMillis, nowMillis+backoff(s.Attempts, &mail.Result{}).Milliseconds())
 		}
