@@ -152,9 +152,6 @@ func inDoubt(s *mail.Send, route string, knows bool, sinceMillis, nowMillis, aga
 		v.wait(&again, againMillis)
 	} else {
 		v.keep(s)
-		if knows { // the server will have forgotten it when an operator decides
-			v.kept.Route = ""
-		}
 	}
 	return v
 }

@@ -71,11 +71,28 @@ func newRecorder(s *Sender, lanes *flow.Lanes) *recorder {
 // hand gives a finished send to the recorder of its partition, and waits if that
 // has too much in hand. When ctx ends it is left marked.
 func (s *Sender) hand(ctx context.Context, f finished) {
+	s.unbind(&f.verdict)
 	select {
 	case s.recorders[f.item.part.number].results <- f:
 	case <-ctx.Done():
 		s.fly(f.item.mark, -1)
 	}
+}
+
+// unbind has a send that is kept in doubt go by any route if an operator decides that it goes
+// again. It may be bound to the route that had it and knows mails again (inDoubt): that one has
+// forgotten it by then. Or its route may have gone from the settings. One that it has asked for
+// stays.
+func (s *Sender) unbind(v *verdict) {
+	if v.kept == nil || v.kept.Route == "" {
+		return
+	}
+	for _, t := range s.Routes.Transports() {
+		if t.Name() == v.kept.Route && !knows(t) {
+			return
+		}
+	}
+	v.kept.Route = ""
 }
 
 // run records until results is closed, or work ends.

@@ -25,6 +25,41 @@ type named struct {
 	name string
 }
 
+func (n *named) Name() string { return n.name }
+
+// repeating knows mails again.
+type repeating struct{ named }
+
+func (*repeating) Repeatable() bool { return true }
+
+// ways are routes by these transports.
+type ways struct {
+	Routes
+	transports []mail.Transport
+}
+
+func (w *ways) Transports() []mail.Transport { return w.transports }
+
+// What is kept in doubt goes by any route if an operator decides so, however it came to that,
+// unless it has asked for its route.
+func TestWhatIsKeptIsBoundToNoRoute(t *testing.T) {
+	routes := &ways{transports: []mail.Transport{&named{name: "plain"}, &repeating{named{name: "knows"}}}}
+	r := &recorder{results: make(chan finished, 1)}
+	s := &Sender{Routes: routes, recorders: map[int]*recorder{0: r}}
+	for route, want := range map[string]string{"": "", "plain": "plain", "knows": "", "gone": ""} {
+		send := &mail.Send{Route: route, Doubted: true, Class: mail.ClassMarketing}
+		for how, v := range map[string]verdict{
+			"it was refused": failed(send, mail.BlameMessage, 9), "it could not be made": fault(send, reasonRendering, "no such value", 9).verdict,
+			"it is in doubt for good": inDoubt(send, "knows", true, 0, 1<<40, 1<<41), "it is aborted": aborted(send, ErrAborted, 9).verdict,
+		} {
+			s.hand(t.Context(), finished{item: &item{part: &part{}}, verdict: v})
+			if f := <-r.results; f.verdict.kept == nil || f.verdict.kept.Route != want || !f.verdict.kept.Doubted || send.Route != route {
+				t.Errorf("route %q, %s: kept %+v, want route %q", route, how, f.verdict.kept, want)
+			}
+		}
+	}
+}
+
 // Only what a route surely has not taken, because it takes nothing now, goes by
 // another. One that may have arrived waits, whatever a transport says of it.
 func TestWhatAnotherRouteIsAskedFor(t *testing.T) {
