@@ -176,10 +176,40 @@ func (f *SetFollower) know(ctx context.Context) error {
 			return err
 		}
 		if len(page) < setRows {
-			return f.Set.Know(ctx, f.owner())
+			break
 		}
 		q.After = page[len(page)-1].Key()
 	}
+	if err := f.Set.Added(ctx, func(members []string) error { return f.asWritten(ctx, members) }); err != nil {
+		return err
+	}
+	return f.Set.Know(ctx, f.owner())
+}
+
+// asWritten notes members as the set has them that are written otherwise than their rows: what
+// was noted of these is in no set, and would be taken for gone. Members without a row are
+// left to be taken over.
+func (f *SetFollower) asWritten(ctx context.Context, members []string) error {
+	written, entries := make(map[string][]string, len(members)), make([]string, 0, len(members))
+	for _, m := range members {
+		if entry, ok := f.entry(m); ok {
+			written[entry], entries = append(written[entry], m), append(entries, entry)
+		}
+	}
+	rows, err := f.Store.SuppressionsOf(ctx, entries)
+	if err != nil {
+		return err
+	}
+	var seen, unseen []string
+	for i := range rows {
+		if r := &rows[i]; r.Source == f.source() && !r.Removed {
+			seen, unseen = append(seen, written[r.Entry]...), append(unseen, f.member(r.Entry))
+		}
+	}
+	if err := f.Set.See(ctx, seen, true); err != nil {
+		return err
+	}
+	return f.Set.See(ctx, unseen, false)
 }
 
 // Pass brings in what has changed since the last one. What has gone is first: the

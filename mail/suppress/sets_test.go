@@ -248,6 +248,49 @@ func TestSetWithoutItsNote(t *testing.T) {
 	}
 }
 
+// Members that are written otherwise than entries stay in force while the note is made anew:
+// no row changes. What has gone meanwhile is found as ever, and what has come.
+func TestSetWithoutItsNoteWrittenOtherwise(t *testing.T) {
+	t.Parallel()
+	for _, below := range []bool{false, true} {
+		f := followSet(t)
+		f.Below = below
+		f.add("Ann@Example.com", "ANN@example.com", "bob@example.com", "*.bad.example", "@at.example", "bücher.example", "dot.example.", "Gone.Example", "low.example")
+		f.pass()
+		held := f.held()
+		last, err := f.Store.LastSuppression(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := f.Set.Forget(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			f.pass()
+			if now, err := f.Store.LastSuppression(t.Context()); err != nil || now != last {
+				t.Errorf("below %v: rows were changed up to %d, then to %d (%v)", below, last, now, err)
+			}
+		}
+		f.wantHeld(held)
+		if err := f.Set.Forget(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.remove("Gone.Example", "low.example")
+		f.add("New.example")
+		f.pass()
+		gone, come := "gone.example low.example ", "new.example "
+		if below {
+			gone, come = ".gone.example .low.example ", ".new.example "
+		}
+		f.wantHeld(strings.Replace(held, gone, come, 1))
+		f.remove("Ann@Example.com", "ANN@example.com", "bücher.example")
+		f.pass()
+		if held := f.held(); strings.Contains(held, "ann@") || strings.Contains(held, "xn--") {
+			t.Errorf("%q hold, although some have gone", held)
+		}
+	}
+}
+
 // What an older version has noted is good: a set is not read anew by an upgrade, which
 // would suppress again what an operator has removed. From then on the note names a number of
 // the database, though the set does not change.
