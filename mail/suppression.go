@@ -160,11 +160,25 @@ func (s *Suppression) Check() error {
 }
 
 // Settle gives what somebody says (Said, Own) its time beside what is stored (nil:
-// nothing is): the later of both, unless what is stored is still to come.
+// nothing is): the later of both, unless what is stored is still to come. What a set has
+// come to is later than what it changes, whatever the clocks of two machines say.
 func (s *Suppression) Settle(stored *Suppression, nowMillis int64) {
-	if stored != nil && (s.Said && !stored.ahead(nowMillis) || s.Own && !stored.ahead(s.TimeMillis)) {
+	switch {
+	case stored == nil:
+	case s.Said && !stored.ahead(nowMillis), s.Own && !stored.ahead(s.TimeMillis):
 		s.TimeMillis = max(s.TimeMillis, stored.TimeMillis)
+	case s.ofSet() && s.mayChange(stored) && !stored.ahead(nowMillis):
+		s.TimeMillis = max(s.TimeMillis, stored.TimeMillis+1)
 	}
+}
+
+// ofSet reports whether a set that is followed says so.
+func (s *Suppression) ofSet() bool { return strings.HasPrefix(s.Source, SetSource) }
+
+// mayChange reports whether a set may change what is stored: what is its own, and what
+// holds no more.
+func (s *Suppression) mayChange(stored *Suppression) bool {
+	return s.Source == stored.Source || stored.Removed && !s.Removed
 }
 
 // ahead reports whether its time is still to come.
@@ -182,13 +196,13 @@ func (s *Suppression) Changes(stored *Suppression, nowMillis int64) bool {
 	case stored == nil:
 		return true
 	case stored.ahead(nowMillis) && !s.ahead(nowMillis):
-		return s.Said || !s.Removed
+		return s.Said || !s.Removed || s.ofSet() && s.mayChange(stored)
 	case s.TimeMillis < stored.TimeMillis:
 		return false
 	case s.TimeMillis == stored.TimeMillis:
 		return (s.Said || !s.Removed) && (s.Removed != stored.Removed || s.EndMillis != stored.EndMillis)
-	case strings.HasPrefix(s.Source, SetSource):
-		return s.Source == stored.Source || stored.Removed && !s.Removed
+	case s.ofSet():
+		return s.mayChange(stored)
 	}
 	return true
 }

@@ -47,6 +47,15 @@ func TestSuppressionChanges(t *testing.T) {
 		{at(1, "cli", true), at(2, set, false), true},
 		{at(1, "set:other", false), at(2, set, true), false},
 		{at(1, set, false), at(2, "cli", false), true},
+		{at(9, set, false), at(5, set, true), true}, // the follower's clock is behind that of the one before
+		{at(9, set, true), at(9, set, false), true},
+		{at(9, set, false), at(9, set, true), true},
+		{at(9, "cli", true), at(5, set, false), true},
+		{at(9, "cli", false), at(5, set, true), false},
+		{at(9, "cli", false), at(5, set, false), false},
+		{at(9, "set:other", false), at(5, set, true), false},
+		{at(ahead, set, false), at(now, set, true), true},
+		{at(ahead, "cli", false), at(now, set, true), false},
 	} {
 		c.by.Settle(c.stored, now)
 		if got := c.by.Changes(c.stored, now); got != c.want {
