@@ -43,8 +43,9 @@ func saysSlower(text []byte) bool {
 //
 // What is refused before MAIL is no attempt at any mail. What is refused at MAIL
 // because of who we are is tried again once the route works: it would be
-// refused for every mail. What is refused at RCPT or later has failed for this
-// recipient, whatever the reason, but for 503, 552 and commands that are not known, which
+// refused for every mail. So is what is refused for want of a login, at whatever
+// step. All else that is refused at RCPT or later has failed for this recipient,
+// whatever the reason, but for 503, 552 and commands that are not known, which
 // are tried again. One who is not to blame is not suppressed.
 func meaningOf(at step, code int, enhanced string, text []byte) (kind mail.ResultKind, blame mail.Blame, throttled bool) {
 	listed := mail.SaysListed(string(text))
@@ -59,12 +60,14 @@ func meaningOf(at step, code int, enhanced string, text []byte) (kind mail.Resul
 		return mail.ResultDeferred, blame, throttled
 	case code == 503 || unknownCommand(code, enhanced): // about commands, not about mail
 		return mail.ResultDeferred, mail.BlameNobody, false
+	case code == 530 || code == 535 || code == 538: // RFC 4954, 6: any command but a few may be answered so
+		return mail.ResultDeferred, mail.BlameRoute, false
 	case at == stepRcpt && code == 552:
 		return mail.ResultDeferred, mail.BlameRecipient, false // RFC 5321, 4.5.3.1.10
 	case at == stepMail:
-		return refusedSender(code, enhanced, listed)
+		return refusedSender(enhanced, listed)
 	}
-	return mail.ResultFailed, blameOfFailure(at, code, enhanced, listed), false
+	return mail.ResultFailed, blameOfFailure(at, enhanced, listed), false
 }
 
 func blameOfDeferral(at step, code int, enhanced string, slower, listed bool) (blame mail.Blame, throttled bool) {
@@ -86,20 +89,19 @@ func blameOfDeferral(at step, code int, enhanced string, slower, listed bool) (b
 }
 
 // refusedSender judges 5xx at MAIL.
-func refusedSender(code int, enhanced string, listed bool) (mail.ResultKind, mail.Blame, bool) {
-	login := code == 530 || code == 535 || code == 538 // RFC 4954, 6
-	if listed || login || strings.HasPrefix(enhanced, "5.7.") {
+func refusedSender(enhanced string, listed bool) (mail.ResultKind, mail.Blame, bool) {
+	if listed || strings.HasPrefix(enhanced, "5.7.") {
 		return mail.ResultDeferred, mail.BlameRoute, false
 	}
 	return mail.ResultFailed, mail.BlameMessage, false
 }
 
 // blameOfFailure judges 5xx at RCPT and later.
-func blameOfFailure(at step, code int, enhanced string, listed bool) mail.Blame {
+func blameOfFailure(at step, enhanced string, listed bool) mail.Blame {
 	sender := enhanced == "5.1.7" || enhanced == "5.1.8"
 	address := strings.HasPrefix(enhanced, "5.1.") || strings.HasPrefix(enhanced, "5.2.")
 	switch {
-	case listed || code == 530:
+	case listed:
 		return mail.BlameRoute
 	case sender || strings.HasPrefix(enhanced, "5.6.") || enhanced == "5.3.4":
 		return mail.BlameMessage

@@ -65,6 +65,11 @@ func TestMeaningOfRefusals(t *testing.T) {
 		{stepRcpt, "550 5.7.1 relaying denied", fail, none, false},
 		{stepRcpt, "554 5.7.1 [192.0.2.1] blocked using a DNSBL", fail, route, false},
 		{stepRcpt, "550 5.1.7 bad sender", fail, letter, false},
+		{stepRcpt, "530 5.7.1 Client was not authenticated", defer_, route, false},
+		{stepRcpt, "535 5.7.8 log in again", defer_, route, false},
+		{stepData, "530 5.7.0 Authentication required", defer_, route, false},
+		{stepEnd, "530 Authentication required", defer_, route, false},
+		{stepEnd, "538 5.7.11 Encryption required for requested authentication mechanism", defer_, route, false},
 		{stepRcpt, "550 5.4.1 access denied", fail, none, false},
 
 		{stepEnd, "454 Throttling failure: Daily message quota exceeded.", defer_, route, true},
