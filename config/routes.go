@@ -56,7 +56,7 @@ type Route struct {
 
 // SMTPRoute is a relay.
 type SMTPRoute struct {
-	URL         URL    `yaml:"url" doc:"smtp://USER:PASSWORD@HOST:587 (STARTTLS where the server has it; a password is never sent without) or smtps://USER:PASSWORD@HOST:465. Certificates are verified." sample:"smtp://USER:PASSWORD@mail.example.com:587"`
+	URL         URL    `yaml:"url" doc:"smtp://USER:PASSWORD@HOST:587 (by STARTTLS, without which no mail goes to it; plain: true for none) or smtps://USER:PASSWORD@HOST:465. Certificates are verified." sample:"smtp://USER:PASSWORD@mail.example.com:587"`
 	Plain       bool   `yaml:"plain" doc:"true: no TLS at all, for a server on this machine or a network of your own."`
 	CAFile      string `yaml:"ca_file" doc:"A file with the certificates (PEM) of those who may sign the server's, instead of this machine's: for a private CA. Read at the start."`
 	Hello       string `yaml:"hello" doc:"What EHLO says we are. Default: this machine's name." sample:"mail.example.com"`

@@ -52,10 +52,11 @@ func (l *Limits) any() bool { return l.Complaints+l.Bounces+l.Blocks > 0 }
 // counts of what was stopped are forgotten, so that it then begins anew. Journeys, which
 // are paused in the database, are judged beside mail, which is stopped in Redis.
 //
-// What is counted. A mail is answered when a server has taken it, or refused it with a
-// code from 500 on, also if it is tried again then. Of these it has bounced if the address is at fault (hard, soft), or is blocked
-// if we are. What comes back later, by mail or by a provider's webhook, is counted when
-// it is stored, if it happened within the window.
+// What is counted. A mail is answered when a server has taken it, or when its attempt has
+// failed for good. It is answered, too, when a server refuses it because of us with a code
+// from 500 on, and it is tried again. Of these it has bounced if the address is at fault
+// (hard, soft), or is blocked if we are. What comes back later, by mail or by a provider's
+// webhook, is counted when it is stored, if it happened within the window.
 //
 // The bounds. maxCells subjects and counts are kept in a process, and maxFields in a
 // stretch of time. Routes and journeys always have a place; of tags those that come first.
