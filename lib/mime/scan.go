@@ -347,8 +347,15 @@ func appendDate(b []byte, t time.Time) []byte {
 }
 
 func appendID(b []byte, id string) []byte {
-	return append(append(append(b, "Message-ID: <"...), id...), ">\r\n"...)
+	return append(append(append(b, idBefore...), id...), idBehind+crlf...)
 }
+
+// What stands around a Message-ID, on one line.
+const (
+	idBefore   = "Message-ID: <"
+	idBehind   = ">"
+	maxIDBytes = MaxLineBytes - len(idBefore+idBehind)
+)
 
 // CheckID says what is wrong with a Message-ID, without its brackets: ID@DOMAIN
 // (RFC 5322, 3.6.4).
@@ -357,7 +364,7 @@ func CheckID(id string) error {
 	for i := range len(id) {
 		ok = ok && (id[i] == '.' || id[i] == '@' || id[i] < utf8.RuneSelf && isAtom(rune(id[i])))
 	}
-	if !ok || left == "" || right == "" || strings.Contains(right, "@") || len(id) > MaxAddressBytes {
+	if !ok || left == "" || right == "" || strings.Contains(right, "@") || len(id) > maxIDBytes {
 		return wrong("message_id", "%s is not a message id, want ID@DOMAIN", strconv.Quote(clip(id)))
 	}
 	return nil

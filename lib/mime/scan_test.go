@@ -106,6 +106,28 @@ func TestScanRefuses(t *testing.T) {
 	}
 }
 
+// A sender's domain may be so long that an id at it is longer than an address may be.
+func TestIDAtALongDomain(t *testing.T) {
+	domain := strings.Repeat(strings.Repeat("a", 61)+".", 4) + "test"
+	a, err := ParseAddress("a@" + domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := strings.Repeat("0", sluice.MessageIDBytes) + ".1234567890@" + a.Domain
+	c, f := common(t), fields()
+	if f.ID = id; !bytes.Contains(build(t, c, f), []byte("\r\nMessage-ID: <"+id+">\r\n")) {
+		t.Error("a mail has another id")
+	}
+	if s, err := Scan([]byte("From: a@b.c\r\n\r\nx"), id, testNow); err != nil || s.ID != id {
+		t.Errorf("%v", err)
+	}
+	for more, want := range map[int]bool{0: true, 1: false} {
+		if err := CheckID("a@" + strings.Repeat("b", MaxLineBytes-len("Message-ID: <a@>")+more)); (err == nil) != want {
+			t.Errorf("a line of %d octets: %v", MaxLineBytes+more, err)
+		}
+	}
+}
+
 func TestScanSaysWhatItHas(t *testing.T) {
 	for _, tt := range []struct {
 		in              string
