@@ -192,6 +192,15 @@ func (r *Router) Transports() []mail.Transport {
 	return all
 }
 
+// TransportOf returns that of a route by its name, whatever the mode; nil: there is no such
+// route.
+func (r *Router) TransportOf(name string) mail.Transport {
+	if x := r.byName(name); x != nil {
+		return x.transport
+	}
+	return nil
+}
+
 // ErrNoRoute says that no route ever takes a mail.
 var ErrNoRoute = errors.New("no route takes it")
 

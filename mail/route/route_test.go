@@ -148,8 +148,8 @@ func TestModes(t *testing.T) {
 			b.wantTaker(taker, to)
 			s := mailTo(to)
 			s.Route = "real"
-			if got, _ := b.taker(s); got != taker {
-				t.Errorf("%s: %q takes a mail to %s that asks for a route, want %q", mode, got, to, taker)
+			if got, _ := b.taker(s); got != taker || b.TransportOf("real") != b.routes[0].transport || b.TransportOf("gone") != nil {
+				t.Errorf("%s: %q takes a mail to %s that asks for a route, want %q; or it does not know its routes", mode, got, to, taker)
 			}
 		}
 	}

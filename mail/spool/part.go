@@ -526,8 +526,8 @@ func (s *Sender) doubt(ctx context.Context, it *item, e evidence, why string, no
 	}
 	attempted := it.send
 	attempted.Attempts++
-	again := slices.ContainsFunc(s.Routes.Transports(), func(t mail.Transport) bool { return t.Name() == e.route && knows(t) })
-	v := inDoubt(&attempted, e.route, again, e.millis, now.UnixMilli(), max(now.UnixMilli(), e.millis+s.DoubtAfter.Milliseconds()))
+	t := s.Routes.TransportOf(e.route)
+	v := inDoubt(&attempted, e.route, t != nil && knows(t), e.millis, now.UnixMilli(), max(now.UnixMilli(), e.millis+s.DoubtAfter.Milliseconds()))
 	v.outcome.Route = e.route
 	v.outcome.Reply = why + " at " + time.UnixMilli(e.millis).UTC().Format(time.RFC3339Nano)
 	s.hand(ctx, finished{item: it, verdict: v, given: true})

@@ -81,18 +81,15 @@ func (s *Sender) hand(ctx context.Context, f finished) {
 
 // unbind has a send that is kept in doubt go by any route if an operator decides that it goes
 // again. It may be bound to the route that had it and knows mails again (inDoubt): that one has
-// forgotten it by then. Or its route may have gone from the settings. One that it has asked for
-// stays.
+// forgotten it by then. Or its route may have gone from the settings. A route that it has asked
+// for stays, unless one of these holds for it.
 func (s *Sender) unbind(v *verdict) {
 	if v.kept == nil || v.kept.Route == "" {
 		return
 	}
-	for _, t := range s.Routes.Transports() {
-		if t.Name() == v.kept.Route && !knows(t) {
-			return
-		}
+	if t := s.Routes.TransportOf(v.kept.Route); t == nil || knows(t) {
+		v.kept.Route = ""
 	}
-	v.kept.Route = ""
 }
 
 // run records until results is closed, or work ends.

@@ -78,6 +78,10 @@ type Routes interface {
 	// Transports are those that have workers.
 	Transports() []mail.Transport
 
+	// TransportOf returns that of a route of the settings, also where sending is off or all mail
+	// goes elsewhere; nil: there is none of that name.
+	TransportOf(route string) mail.Transport
+
 	// Takes says whether a send may go by a transport now. It is asked about each
 	// send, often more than once, and takes no more than a microsecond. passed are
 	// those that have turned it away in this turn (turn.go).

@@ -46,20 +46,19 @@ func TestWhatCannotBeReadNeedsNoRoute(t *testing.T) {
 	}
 }
 
-// meddling is a route that calls a function when the sender asks for its
-// transports for the second time. At that time the sender has found a send in
-// doubt, and has not recorded that yet.
+// meddling is a route that calls a function when the sender first asks for a transport by its
+// name. At that time the sender has found a send in doubt, and has not recorded that yet.
 type meddling struct {
 	spooltest.OneRoute
 	asked atomic.Int64
 	do    func()
 }
 
-func (m *meddling) Transports() []mail.Transport {
-	if m.asked.Add(1) == 2 {
+func (m *meddling) TransportOf(name string) mail.Transport {
+	if m.asked.Add(1) == 1 {
 		m.do()
 	}
-	return m.OneRoute.Transports()
+	return m.OneRoute.TransportOf(name)
 }
 
 // startOfDead is the beginning of a test in which a process that is held to be dead

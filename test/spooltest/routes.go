@@ -28,6 +28,14 @@ type OneRoute struct {
 // Transports is the one.
 func (r *OneRoute) Transports() []mail.Transport { return []mail.Transport{r.Transport} }
 
+// TransportOf returns the one if that is its name.
+func (r *OneRoute) TransportOf(name string) mail.Transport {
+	if r.Transport.Name() == name {
+		return r.Transport
+	}
+	return nil
+}
+
 // Takes is OK unless it waits.
 func (r *OneRoute) Takes(_ mail.Transport, _ *mail.Send, _ []mail.Transport, now time.Time) spool.Take {
 	r.mu.Lock()
