@@ -62,12 +62,12 @@ func (b *breaker) take(s *mail.Send, now time.Time) {
 	}
 }
 
-// giveBack notes that a mail was not attempted: if it was the probe, another may go at
-// once. That is no loop without an end: each mail frees one at most, and leaves its lane
+// giveBack notes that a mail was not attempted: if it was the probe, there is none, and another
+// may go at once. That is no loop without an end: each mail frees one at most, and leaves its lane
 // or waits, as it does when the breaker is closed.
 func (b *breaker) giveBack(s *mail.Send, now time.Time) {
 	if b.length > 0 && b.probed && b.probe == hash(s) {
-		b.probe, b.until = 0, now
+		b.probed, b.probe, b.until = false, 0, now
 	}
 }
 
