@@ -32,6 +32,10 @@ const (
 	// may change.
 	maxWait = time.Second
 
+	// dayAgain is after what time a process asks again for which nothing is left of a warm-up's
+	// day: others give back what they did not use.
+	dayAgain = time.Minute
+
 	maxWant = 100_000
 )
 
@@ -221,6 +225,9 @@ func (r *Router) lease(ctx context.Context, of *route, buckets []*bucket, asks m
 		b.tokens += g.Tokens
 		b.today.granted(&g, list[i].Back)
 		b.until, b.next, b.share, b.left = now.Add(leaseFor), now.Add(g.Wait), g.Share, g.LeftToday
+		if g.LeftToday == 0 {
+			b.next = now.Add(min(g.Wait, dayAgain))
+		}
 		if g.Unknown {
 			b.doubt(now)
 		}

@@ -266,6 +266,14 @@ func TestWarmupOfWhatIsNotAttempted(t *testing.T) {
 		back(a, 2)
 		back(b, limit-2)
 		take(a, limit)
+		take(b, 0)
+		back(a, limit)
+		b.clock.Move(dayAgain) // it has seen the day used up, and has nothing to give back
+		take(b, limit)
+		take(a, 0)
+		back(b, limit)
+		a.clock.Move(dayAgain)
+		take(a, limit)
 	}
 }
 
