@@ -160,14 +160,15 @@ func (s *Suppression) Check() error {
 }
 
 // Settle gives what somebody says (Said, Own) its time beside what is stored (nil:
-// nothing is): the later of both, unless what is stored is still to come. What a set has
-// come to is later than what it changes, whatever the clocks of two machines say.
+// nothing is): the later of both, unless what is stored is still to come. What comes to a set
+// is later than a removal by others, whatever the clocks of two machines say. What a set changes
+// of its own has its own time (Changes).
 func (s *Suppression) Settle(stored *Suppression, nowMillis int64) {
 	switch {
 	case stored == nil:
 	case s.Said && !stored.ahead(nowMillis), s.Own && !stored.ahead(s.TimeMillis):
 		s.TimeMillis = max(s.TimeMillis, stored.TimeMillis)
-	case s.ofSet() && s.mayChange(stored) && !stored.ahead(nowMillis):
+	case s.ofSet() && s.Source != stored.Source && s.mayChange(stored) && !stored.ahead(nowMillis):
 		s.TimeMillis = max(s.TimeMillis, stored.TimeMillis+1)
 	}
 }
@@ -189,7 +190,8 @@ func (s *Suppression) ahead(nowMillis int64) bool {
 // Changes reports whether a change of a suppression, as it is stored (nil: there
 // is none), is one; settle it before. The later wins; at the same moment what
 // suppresses does, unless the change is said now. A set that is followed gives
-// way: it neither takes over nor removes what holds for another source. Where what
+// way: it neither takes over nor removes what holds for another source. It changes its own,
+// whatever the times: of a set the last change that is read holds. Where what
 // is stored is still to come, what suppresses wins, and what is said now.
 func (s *Suppression) Changes(stored *Suppression, nowMillis int64) bool {
 	switch {
@@ -197,6 +199,8 @@ func (s *Suppression) Changes(stored *Suppression, nowMillis int64) bool {
 		return true
 	case stored.ahead(nowMillis) && !s.ahead(nowMillis):
 		return s.Said || !s.Removed || s.ofSet() && s.mayChange(stored)
+	case s.ofSet() && s.Source == stored.Source && s.Removed != stored.Removed:
+		return true
 	case s.TimeMillis < stored.TimeMillis:
 		return false
 	case s.TimeMillis == stored.TimeMillis:

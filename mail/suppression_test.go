@@ -62,6 +62,11 @@ func TestSuppressionChanges(t *testing.T) {
 			t.Errorf("case %d: %v, want %v", i, got, c.want)
 		}
 	}
+	left := at(5, set, true) // by a clock that is behind: what happens then is later
+	left.Settle(at(9, set, false), now)
+	if bounced := at(7, "event", false); !bounced.Changes(left, now) {
+		t.Errorf("a member has left at %d: what happens at 7 is taken for older", left.TimeMillis)
+	}
 }
 
 func TestSuppressionCheck(t *testing.T) {
