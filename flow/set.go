@@ -127,6 +127,23 @@ func (s *Set) missing(ctx context.Context, set, other string, f func(members []s
 	}
 }
 
+// Without returns those of some texts that are no members of the set.
+func (s *Set) Without(ctx context.Context, texts []string) (missing []string, err error) {
+	for part := range slices.Chunk(texts, setPieceMembers) {
+		command := s.redis.B().Smismember().Key(s.keys.list).Member(part...).Build()
+		there, err := Ask(ctx, s.redis, "look for members of set "+s.keys.list, command, rueidis.RedisResult.AsIntSlice)
+		if err != nil {
+			return nil, err
+		}
+		for i, n := range there {
+			if n == 0 {
+				missing = append(missing, part[i])
+			}
+		}
+	}
+	return missing, nil
+}
+
 // See enters members as seen, or takes them out again.
 func (s *Set) See(ctx context.Context, members []string, seen bool) error {
 	c := s.redis

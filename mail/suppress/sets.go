@@ -160,7 +160,7 @@ func (f *SetFollower) know(ctx context.Context) error {
 	if err := f.Set.Forget(ctx); err != nil {
 		return err
 	}
-	q := mail.SuppressionQuery{Limit: setRows}
+	q, found := mail.SuppressionQuery{Limit: setRows}, false
 	for {
 		page, err := f.Store.Suppressions(ctx, q)
 		if err != nil {
@@ -172,6 +172,7 @@ func (f *SetFollower) know(ctx context.Context) error {
 				seen = append(seen, f.member(page[i].Entry))
 			}
 		}
+		found = found || len(seen) > 0
 		if err := f.Set.See(ctx, seen, true); err != nil {
 			return err
 		}
@@ -180,15 +181,17 @@ func (f *SetFollower) know(ctx context.Context) error {
 		}
 		q.After = page[len(page)-1].Key()
 	}
-	if err := f.Set.Added(ctx, func(members []string) error { return f.asWritten(ctx, members) }); err != nil {
-		return err
+	if found { // without a row of its own, as at first, no member is written otherwise than it
+		if err := f.Set.Added(ctx, func(members []string) error { return f.asWritten(ctx, members) }); err != nil {
+			return err
+		}
 	}
 	return f.Set.Know(ctx, f.owner())
 }
 
 // asWritten notes members as the set has them that are written otherwise than their rows: what
-// was noted of these is in no set, and would be taken for gone. Members without a row are
-// left to be taken over.
+// was noted of these would be taken for gone, unless the set has that too. Members without a row
+// are left to be taken over.
 func (f *SetFollower) asWritten(ctx context.Context, members []string) error {
 	written, entries := make(map[string][]string, len(members)), make([]string, 0, len(members))
 	for _, m := range members {
@@ -207,6 +210,9 @@ func (f *SetFollower) asWritten(ctx context.Context, members []string) error {
 		}
 	}
 	if err := f.Set.See(ctx, seen, true); err != nil {
+		return err
+	}
+	if unseen, err = f.Set.Without(ctx, unseen); err != nil {
 		return err
 	}
 	return f.Set.See(ctx, unseen, false)

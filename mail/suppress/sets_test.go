@@ -255,7 +255,7 @@ func TestSetWithoutItsNoteWrittenOtherwise(t *testing.T) {
 	for _, below := range []bool{false, true} {
 		f := followSet(t)
 		f.Below = below
-		f.add("Ann@Example.com", "ANN@example.com", "bob@example.com", "*.bad.example", "@at.example", "bücher.example", "dot.example.", "Gone.Example", "low.example")
+		f.add("Ann@Example.com", "ANN@example.com", "bob@example.com", "*.bad.example", "@at.example", "bücher.example", "dot.example.", "Gone.Example", "low.example", "Two@Example.com", "two@example.com")
 		f.pass()
 		held := f.held()
 		last, err := f.Store.LastSuppression(t.Context())
@@ -288,6 +288,32 @@ func TestSetWithoutItsNoteWrittenOtherwise(t *testing.T) {
 		if held := f.held(); strings.Contains(held, "ann@") || strings.Contains(held, "xn--") {
 			t.Errorf("%q hold, although some have gone", held)
 		}
+	}
+}
+
+// lookups counts the entries whose rows are asked for.
+type lookups struct {
+	SetStore
+	entries int
+}
+
+func (l *lookups) SuppressionsOf(ctx context.Context, entries []string) ([]mail.Suppression, error) {
+	l.entries += len(entries)
+	return l.SetStore.SuppressionsOf(ctx, entries)
+}
+
+// A set that has no rows yet is read once, to be taken over, and none of its members is looked
+// for in the database.
+func TestSetWithoutRows(t *testing.T) {
+	t.Parallel()
+	f := followSet(t)
+	store := &lookups{SetStore: f.Store}
+	f.Store = store
+	f.add("Ann@Example.com", "a.example")
+	f.pass()
+	f.wantHeld("a.example ann@example.com")
+	if store.entries != 0 {
+		t.Errorf("%d members were looked for", store.entries)
 	}
 }
 
