@@ -76,7 +76,7 @@ func (j *state) takeOver(before *state) {
 	for channel, o := range before.Outboxes {
 		mine := j.Outboxes[channel]
 		if mine == nil {
-			mine = &outbox{Notices: make(map[string]Notice)}
+			mine = &outbox{Notices: make(map[string]Notice), Tries: o.Tries, Next: o.Next}
 			j.Outboxes[channel] = mine
 		}
 		for name, n := range o.Notices {

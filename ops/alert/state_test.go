@@ -198,6 +198,35 @@ func TestFailedDelivery(t *testing.T) {
 	}
 }
 
+// The pause before the next try lasts also in the process that tells from then on.
+func TestPauseIsTakenOver(t *testing.T) {
+	before, now := newState(), begin.Add(time.Hour)
+	before.tell("lag store", &openProblem{Problem: Problem{Kind: Lag, Subject: "store"}}, Firing, ways)
+	for range 12 { // 15 minutes by then
+		before.delivered("a", now, errors.New("refused"))
+	}
+	text, err := json.Marshal(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := readState(text, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := newState()
+	j.takeOver(read)
+	if got := j.due("a", now.Add(retryLatest-time.Second)); got != nil {
+		t.Errorf("tried again before its time: %+v", got)
+	}
+	if got := j.due("a", now.Add(retryLatest)); len(got) != 1 {
+		t.Errorf("tried again with %+v", got)
+	}
+	j.delivered("a", now, errors.New("refused"))
+	if got := j.due("a", now.Add(retryLatest-time.Second)); got != nil {
+		t.Errorf("the pauses begin anew: %+v", got)
+	}
+}
+
 // However much is wrong, what is kept and sent is bounded.
 func TestBounds(t *testing.T) {
 	j := newState()
