@@ -172,7 +172,7 @@ func (c *change) set(ctx context.Context, in *inside, number int64, r *journey.R
 // settle takes what the last decision came to: it is about these people, in this
 // version.
 func (c *change) settle(ctx context.Context, in *inside, v *version, people []step.Person) error {
-	v.noteRests(people, c.out.Records)
+	v.noteRests(people, c.out.Records, c.overdue)
 	for i := range people {
 		r, before := &c.out.Records[i], &people[i].Record
 		if *r == *before {
@@ -286,7 +286,7 @@ func (c *change) stayToGo(ctx context.Context, in *inside, from *version, p *ste
 	r := c.out.Records[did.Person]
 	entered := r.Entered != p.Record.Entered || r.Occurrence != p.Record.Occurrence
 	r.State, r.Step, r.Version = journey.StateInside, uint16(did.Step), from.place
-	r.Rank = from.restOf(p, &r)
+	r.Rank = from.restOf(p, &r, c.overdue)
 	switch target, _ := c.target(from, did.Step); {
 	case entered:
 		r.Due = r.Entered
@@ -312,7 +312,7 @@ func (c *change) entersAt(from *version, p *step.Person, target *inside) uint32 
 	now := c.part.clock.Now()
 	late := func(at uint32) bool { return time.Unix(int64(at), 0).Add(lateEntry).Before(now) }
 	began := cmp.Or(c.second, p.EnteredAt) // 0: the decision has this person go on who was inside
-	if from.rests(p) {
+	if from.rests(&p.Record) {
 		began = p.Record.Entered
 	}
 	switch due := c.moment(p); {

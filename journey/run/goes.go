@@ -99,12 +99,13 @@ const (
 const (
 	rankFirst   = 1 // the journey is the first of the decision
 	rankFurther = 2 // the person had come by a step go
+	rankSkips   = 3 // the same, and passes messages up to the next wait: see change.overdue
 )
 
 // rests reports whether a decision was divided, and the person is to go on by the rest of it.
-func (v *version) rests(p *step.Person) bool {
-	r, steps := &p.Record, v.walk.Plan().Steps
-	if r.State != journey.StateInside || r.Rank != rankFirst && r.Rank != rankFurther || int(r.Step) >= len(steps) {
+func (v *version) rests(r *journey.Record) bool {
+	steps := v.walk.Plan().Steps
+	if r.State != journey.StateInside || r.Rank < rankFirst || r.Rank > rankSkips || int(r.Step) >= len(steps) {
 		return false
 	}
 	kind := steps[r.Step].Kind
@@ -112,14 +113,16 @@ func (v *version) rests(p *step.Person) bool {
 }
 
 // restOf is the rank of somebody for whom the decision that is made is divided, and who has
-// this record behind it.
-func (v *version) restOf(p *step.Person, r *journey.Record) uint8 {
+// this record behind it. skips: the decision passes messages.
+func (v *version) restOf(p *step.Person, r *journey.Record, skips bool) uint8 {
 	entered := r.Entered != p.Record.Entered || r.Occurrence != p.Record.Occurrence
 	switch {
-	case !entered && v.rests(p):
+	case !entered && v.rests(&p.Record):
 		return p.Record.Rank
 	case !entered:
 		return 0
+	case skips:
+		return rankSkips
 	case p.By == byOthers:
 		return rankFirst
 	}
@@ -128,7 +131,7 @@ func (v *version) restOf(p *step.Person, r *journey.Record) uint8 {
 
 // noteRests notes of people who stay at messages and updates, for room, a rate or the end of
 // the quiet hours, by which part of a decision they do.
-func (v *version) noteRests(people []step.Person, records []journey.Record) {
+func (v *version) noteRests(people []step.Person, records []journey.Record, skips bool) {
 	steps := v.walk.Plan().Steps
 	for i := range people {
 		r := &records[i]
@@ -136,7 +139,7 @@ func (v *version) noteRests(people []step.Person, records []journey.Record) {
 			continue
 		}
 		if kind := steps[r.Step].Kind; kind == plan.StepMessage || kind == plan.StepUpdate {
-			r.Rank = v.restOf(&people[i], r)
+			r.Rank = v.restOf(&people[i], r, skips)
 		}
 	}
 }
@@ -144,9 +147,9 @@ func (v *version) noteRests(people []step.Person, records []journey.Record) {
 // goesBy is how somebody comes to the next journey.
 func (v *version) goesBy(p *step.Person) uint8 {
 	switch {
-	case v.rests(p) && p.Record.Rank == rankFirst:
+	case v.rests(&p.Record) && p.Record.Rank == rankFirst:
 		return byRest
-	case v.rests(p), p.By >= byRest:
+	case v.rests(&p.Record), p.By >= byRest:
 		return byFurther
 	}
 	return byGo

@@ -127,8 +127,14 @@ func (p *part) moveGroups(ctx context.Context, c *change, in *inside, people []s
 }
 
 // overdue reports whether somebody's time came before the journey was resumed without the
-// messages of then.
-func (j *plans) overdue(r *journey.Record) bool { return r.Due != 0 && int64(r.Due)*1000 <= j.skip }
+// messages of then, or the person has come from a journey of which that is true (rankSkips).
+func (j *plans) overdue(r *journey.Record) bool {
+	if r.Due != 0 && int64(r.Due)*1000 <= j.skip {
+		return true
+	}
+	v := j.versions[r.Version]
+	return r.Rank == rankSkips && v != nil && v.rests(r)
+}
 
 // groups cuts people into groups of one version, who are all overdue or all not, as many
 // as are decided about at once.

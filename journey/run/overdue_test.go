@@ -252,3 +252,34 @@ func TestSkipGoesAlongBehindAPause(t *testing.T) {
 		t.Errorf("%d mails that were overdue, counted %v", len(f.ids), f.counts)
 	}
 }
+
+// So it is where the journey behind the other one is paused for longer, and not of people who
+// come to its step go by themselves.
+func TestSkipGoesAlongBehindAFurtherPause(t *testing.T) {
+	b := newBed(t, 8)
+	b.publish("id: third\nentry: {when: {event: never}}\nsteps:\n  - {id: mail, message: {template: x}, next: day}\n  - {id: day, delay: {for: 1d}, next: later}\n  - {id: later, message: {template: x, tags: later}}\n")
+	b.publish("id: second\nentry: {when: {event: beside}}\nsteps:\n  - {id: note, update: {attributes: {seen: true}}, next: on}\n  - {id: on, go: {journey: third}}\n")
+	b.publish("id: first\nentry: {when: {event: signup}}\nsteps:\n  - {id: pause, delay: {for: 1h}, next: on}\n  - {id: on, go: {journey: second}}\n")
+	b.enterAll(5)
+	b.passes(b.open())
+	b.putStatus("first", journey.StatusPaused, false)
+	b.putStatus("third", journey.StatusPaused, false)
+	b.clock.Move(5 * time.Hour)
+	b.putStatus("first", journey.StatusLive, true)
+	b.clock.Move(2 * time.Hour)
+	for number := range int64(3) {
+		b.fact(100+uint64(number), 6+number, journey.FactEvent, "beside", "")
+	}
+	b.passes(b.open())
+	b.passes(b.open()) // another session finds them as they are
+	b.putStatus("third", journey.StatusLive, false)
+	b.passes(b.open())
+	if f := b.read(); len(f.ids) != 3 || f.counts["journey/third/mail/left_out"] != 5 || f.counts["journey/third/day/entered"] != 8 {
+		t.Errorf("%d mails, want 3; counted %v", len(f.ids), f.counts)
+	}
+	b.clock.Move(24 * time.Hour)
+	b.passes(b.open())
+	if n := len(b.mails("later")); n != 8 {
+		t.Errorf("%d mails behind the next wait, want 8", n)
+	}
+}
