@@ -157,7 +157,7 @@ func (w *why) neverEntered(ctx context.Context) error {
 		x := &w.plan.Entry.When[i]
 		on = append(on, strings.TrimSpace(x.Kind.String()+" "+x.Name))
 	}
-	w.say("people enter version %d by: %s; what happened before it was published lets nobody in", w.journey.Version, strings.Join(on, ", "))
+	w.say("people enter version %d by: %s", w.journey.Version, strings.Join(on, ", "))
 	if w.doc.Entry.Who == "" {
 		w.say("no rule says who enters: a trigger alone decides")
 		return nil

@@ -150,8 +150,8 @@ func (p *part) passOver(ctx context.Context, fields map[string]string) error {
 }
 
 // pausedLater reports whether a journey was paused behind its last publish, by hand or for its
-// mail. Where a draft was saved behind a publish in the pause it says so too: then the session
-// that saw the publish has passed over already.
+// mail. Where a draft was saved behind a publish in the pause it says so too. Then times of
+// before the publish count as owed, unless a session has passed over them before.
 func (j *plans) pausedLater() bool {
 	newest := j.versions[uint8(j.newest)]
 	return newest != nil && j.restored == 0 && j.updated > newest.publishedMillis
