@@ -184,7 +184,8 @@ func (a *ledgerLook) known() []alert.Problem {
 // look returns what is wrong with the ledger, as it was found when it was last
 // compared. What was not compared is neither well nor wrong: what was known of it
 // before goes on. Where there are too many rows to compare, it goes on in this process
-// alone: no later look would ever end it.
+// alone, while this one tells: no later look would ever end it. Another process, or this one
+// when it tells again, has the alert end.
 func (a *ledgerLook) look(ctx context.Context, store interface {
 	CheckLedger(ctx context.Context) (mail.LedgerCheck, error)
 }, now time.Time, log *slog.Logger) []alert.Problem {
@@ -199,7 +200,7 @@ func (a *ledgerLook) look(ctx context.Context, store interface {
 	case err != nil:
 		log.Warn("the ledger could not be compared with its rows for the alerts; it is tried again", "in", ledgerLookEvery, "error", err)
 	case !c.Complete: // a page, a call and the doctor say so to who asks
-		a.compared = true // as far as it can be: a restart, which the remedy asks for, ends an alert
+		a.compared = true // as far as it can be: a restart, which the remedy asks for, ends an alert, and so does another process that tells
 	case c.OffBy() != 0:
 		a.compared, a.found = true, []alert.Problem{{Kind: alert.Ledger, Summary: fmt.Sprintf("the ledger of mail does not add up, by %d sends: %s; `sluice doctor` names the remedy", c.OffBy(), strings.Join(c.Differences(), "; "))}}
 	default:
