@@ -11,12 +11,16 @@ import (
 // moment, while others write, and written back. The stores of sqlstore are
 // ones.
 type DumpStore interface {
-	// Snapshot begins to read. What is committed later is not seen. The caller
-	// closes it: an open one keeps the server from clearing up.
+	// DumpTables lists the standard tables that this program knows.
+	DumpTables() []DumpTable
+
+	// Snapshot begins to read. The schema must be this program's. What is committed later
+	// is not seen. The caller closes it: an open one keeps the server from clearing up.
 	Snapshot(ctx context.Context) (Snapshot, error)
 
 	// BeginRestore marks the database as half restored and empties its standard
-	// tables, but cursors, leases and secrets. It must have this program's schema. Without replace it is refused
+	// tables, but cursors, leases and secrets. Its schema may be newer, if this program can
+	// use it: further tables stay as they are. Without replace it is refused
 	// if one of them has a row, unless an earlier restore was never finished.
 	// Until Finish, Restoring is true, and no program may work on the database.
 	BeginRestore(ctx context.Context, replace bool) (Restore, error)

@@ -118,7 +118,7 @@ func (r *Restore) run(ctx context.Context, done *Restored) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(NobodyRuns(ctx, r.Redis, owners[0] != 0), r.checkLists(ctx, owners), r.checkTables(ctx)); err != nil {
+	if err := errors.Join(NobodyRuns(ctx, r.Redis, owners[0] != 0), r.checkLists(ctx, owners), r.checkTables()); err != nil {
 		return err
 	}
 	if !r.Tables {

@@ -73,13 +73,9 @@ func (r *Restore) checkOwnTables(cursors, kept []store.DumpCursor) ([]store.Dump
 // checkTables refuses a backup of a newer program, before what is here is emptied for
 // it. Its logs may have what this program does not read, so it is refused for them alone
 // as well.
-func (r *Restore) checkTables(ctx context.Context) error {
-	snapshot, err := r.Database.Snapshot(ctx)
-	if err != nil {
-		return err
-	}
-	have := snapshot.Tables()
-	errs := []error{snapshot.Close()}
+func (r *Restore) checkTables() error {
+	have := r.Database.DumpTables()
+	var errs []error
 	for _, t := range r.Archive.Tables {
 		errs = append(errs, checkTable(have, t.DumpTable))
 	}

@@ -1,6 +1,8 @@
 package transfer
 
 import (
+	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,7 +15,15 @@ import (
 	"sluice/test/tables"
 )
 
-// A backup of a newer program is refused before anything is emptied for it.
+// newerSchema is a database with a schema that is newer, and can be used all the same.
+type newerSchema struct{ Database }
+
+func (newerSchema) Snapshot(context.Context) (store.Snapshot, error) {
+	return nil, errors.New("its schema has another version")
+}
+
+// A backup of a newer program is refused before anything is emptied for it. A newer
+// schema of the database refuses none.
 func TestRestoreOfANewerBackup(t *testing.T) {
 	t.Parallel() // each restore looks for seconds whether somebody runs
 	server, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir()})
@@ -58,5 +68,10 @@ func TestRestoreOfANewerBackup(t *testing.T) {
 		if _, end, err := log.Span(t.Context()); end != entry.Position || err != nil {
 			t.Errorf("tables %v, logs %v: the log ends at %s: %v; want %s", r.Tables, r.Logs, end, err, entry.Position)
 		}
+	}
+	archive.Tables = archive.Tables[:len(archive.Tables)-1]
+	r := &Restore{Database: newerSchema{db}, Redis: redis, Archive: archive, Replace: true, Tables: true, Logs: true}
+	if _, err := r.Run(t.Context()); err != nil {
+		t.Errorf("into a newer schema: %v", err)
 	}
 }

@@ -25,6 +25,9 @@ type snapshot struct {
 	schema int
 }
 
+// DumpTables implements store.DumpStore.
+func (s *Store) DumpTables() []store.DumpTable { return dumpTables() }
+
 // Snapshot begins to read.
 func (s *Store) Snapshot(ctx context.Context) (store.Snapshot, error) {
 	snap, err := s.snapshot(ctx)
