@@ -164,9 +164,19 @@ func (e *Engine) start(ctx context.Context) error {
 	if err := errors.Join(e.startSMTP(ctx), e.startBounces(ctx, c), e.startLanding(ctx, c)); err != nil {
 		return errors.Join(err, e.Stop(ctx))
 	}
+	opened := opens(e.config)
 	e.log.Info("sluice runs", "listen", e.server.Address(), "redis", e.config.Redis, "database", e.config.Database,
-		"roles", e.config.Roles, "partitions", e.config.Partitions, "lists", len(e.config.Lists), "hashes", len(e.config.Hashes))
+		"roles", e.config.Roles, "partitions", e.config.Partitions, "lists", len(opened.Lists), "hashes", len(opened.Hashes))
 	return nil
+}
+
+// opens is the configuration without the lists and hashes of a process that opens none.
+func opens(cfg *config.Config) *config.Config {
+	opened := *cfg
+	if !cfg.HasRole(config.RoleIntake) {
+		opened.Lists, opened.Hashes = nil, nil
+	}
+	return &opened
 }
 
 // ExamineTimeout bounds the examination of a server.
@@ -180,7 +190,7 @@ func (e *Engine) warnOfServers(ctx context.Context, writers int) {
 	ctx, cancel := context.WithTimeout(ctx, ExamineTimeout)
 	defer cancel()
 	clock := sluice.SystemClock{}
-	all := []doctor.Examination{ExamineServerTLS(e.config), ExamineDisk(e.config.Data)}
+	all := []doctor.Examination{ExamineServerTLS(opens(e.config)), ExamineDisk(e.config.Data)}
 	if e.config.Redis != config.RedisEmbedded { // an embedded one was started as it should be
 		all = append(all, (&flow.Examiner{URL: e.config.Redis.Reveal(), Main: true, Clock: clock}).Examine(ctx))
 	}

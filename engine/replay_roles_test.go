@@ -1,7 +1,9 @@
 package engine_test
 
 import (
+	"bytes"
 	"io"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -54,5 +56,26 @@ func TestReplayWithoutTheRoleIntake(t *testing.T) {
 
 	if status, answer := replayed(t, open(t, redis, database, 2, lists)); status != http.StatusNoContent {
 		t.Errorf("with the role: %d %s", status, answer)
+	}
+}
+
+// A process without the role intake connects to no server of lists and hashes. At its start
+// it says nothing of them.
+func TestStartWithoutTheRoleIntake(t *testing.T) {
+	cfg := config.Default()
+	cfg.Data, cfg.Listen, cfg.Partitions, cfg.Roles = t.TempDir(), "127.0.0.1:0", 2, []string{config.RoleStore}
+	cfg.Redis, cfg.Database, cfg.RootKey = config.URL(beside(t, "").URL()), config.URL("sqlite:"+filepath.Join(t.TempDir(), "sluice.db")), rootKey
+	cfg.Lists = []config.List{{Name: "clicks", Take: config.TakeLeft, Redis: "redis://lists.example:6379"}}
+	cfg.Hashes = []config.Hashes{{Dirty: "dirty", Redis: []config.URL{"redis://hashes.example:6379"}}}
+	var said bytes.Buffer
+	e, err := engine.Open(t.Context(), engine.Options{Config: cfg, Log: slog.New(slog.NewTextHandler(&said, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if log := said.String(); strings.Contains(log, ".example") || !strings.Contains(log, "lists=0 hashes=0") {
+		t.Errorf("a start without the role says:\n%s", log)
 	}
 }
