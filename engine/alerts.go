@@ -187,7 +187,7 @@ func (a *ledgerLook) known() []alert.Problem {
 // alone, while this one tells: no later look would ever end it. Another process, or this one
 // when it tells again, has the alert end.
 func (a *ledgerLook) look(ctx context.Context, store interface {
-	CheckLedger(ctx context.Context) (mail.LedgerCheck, error)
+	CompareLedger(ctx context.Context) (mail.LedgerCheck, error)
 }, now time.Time, log *slog.Logger) []alert.Problem {
 	if since := now.Sub(a.looked); !a.looked.IsZero() && since >= 0 && since < ledgerLookEvery {
 		return a.known()
@@ -195,7 +195,7 @@ func (a *ledgerLook) look(ctx context.Context, store interface {
 	a.looked = now
 	ctx, cancel := context.WithTimeout(ctx, ledgerLookTimeout)
 	defer cancel()
-	c, err := store.CheckLedger(ctx)
+	c, err := store.CompareLedger(ctx)
 	switch {
 	case err != nil:
 		log.Warn("the ledger could not be compared with its rows for the alerts; it is tried again", "in", ledgerLookEvery, "error", err)

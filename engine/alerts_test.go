@@ -25,7 +25,7 @@ type looked struct {
 	looks int
 }
 
-func (l *looked) CheckLedger(context.Context) (mail.LedgerCheck, error) {
+func (l *looked) CompareLedger(context.Context) (mail.LedgerCheck, error) {
 	l.looks++
 	return l.check, l.err
 }

@@ -15,7 +15,7 @@ import (
 
 // ledger compares the totals of sends with their rows.
 func (x *Examiner) ledger(ctx context.Context, e *doctor.Examination, s *Store) {
-	c, err := s.CheckLedger(ctx)
+	c, err := s.CompareLedger(ctx)
 	if err == nil && !c.Complete {
 		err = fmt.Errorf("there are more than %d sends, and no more are counted for this", mail.MaxCountedSends)
 	}
@@ -38,12 +38,19 @@ var _ mail.LedgerStore = (*Store)(nil)
 
 // CheckLedger implements mail.LedgerStore.
 func (s *Store) CheckLedger(ctx context.Context) (mail.LedgerCheck, error) {
-	return s.checkLedger(ctx, mail.MaxCountedSends)
+	return s.checkLedger(ctx, mail.MaxCountedSends, true)
+}
+
+// CompareLedger is CheckLedger for who asks only whether the ledger adds up: where there are
+// more rows than are counted, it returns no days, and needs no order of the rows.
+func (s *Store) CompareLedger(ctx context.Context) (mail.LedgerCheck, error) {
+	return s.checkLedger(ctx, mail.MaxCountedSends, false)
 }
 
 // checkLedger is CheckLedger of at most so many rows. The newest are asked for where there
 // are more, by the totals: to read rows by an index takes longer than to read the table.
-func (s *Store) checkLedger(ctx context.Context, most int) (c mail.LedgerCheck, err error) {
+// Without days none are asked for.
+func (s *Store) checkLedger(ctx context.Context, most int, days bool) (c mail.LedgerCheck, err error) {
 	conn, err := s.reads.Conn(ctx)
 	if err != nil {
 		return c, err
@@ -76,7 +83,7 @@ func (s *Store) checkLedger(ctx context.Context, most int) (c mail.LedgerCheck, 
 	}
 	const all, newest = "sends_by_day", "sends_newest_by_day"
 	name := all
-	if expected > int64(most) {
+	if days && expected > int64(most) {
 		name = newest
 	}
 	c.Days, err = s.sendDays(ctx, conn, name, most+1, func(k sendTotal, n int64) {
@@ -87,7 +94,11 @@ func (s *Store) checkLedger(ctx context.Context, most int) (c mail.LedgerCheck, 
 	for _, k := range slices.SortedFunc(maps.Keys(sums), sendTotal.compare) {
 		c.Sums = append(c.Sums, *sums[k])
 	}
-	if err == nil && !c.Complete && name == all { // the totals are wrong
+	switch {
+	case err != nil || c.Complete || name == newest:
+	case !days:
+		c.Days = nil
+	default: // the totals are wrong
 		c.Days, err = s.sendDays(ctx, conn, newest, most+1, func(sendTotal, int64) {})
 	}
 	return c, err

@@ -96,8 +96,15 @@ func TestNewestSendsByDay(t *testing.T) {
 		if c, err := sqlstore.CheckLedger(t.Context(), store, 300); err != nil || !c.Complete || c.OffBy() != 0 {
 			t.Errorf("%s: %+v, %v; want all 300 sends", url, c, err)
 		}
+		if c, err := sqlstore.CompareLedger(t.Context(), store, 300); err != nil || !c.Complete || c.OffBy() != 0 || len(c.Days) == 0 {
+			t.Errorf("%s, compared: %+v, %v; want all 300 sends", url, c, err)
+		}
 		for _, totals := range []string{"right", "gone"} {
 			c, err := sqlstore.CheckLedger(t.Context(), store, 249)
+			brief, failed := sqlstore.CompareLedger(t.Context(), store, 249)
+			if failed != nil || brief.Complete || brief.Days != nil {
+				t.Errorf("%s, totals %s, compared: %+v, %v; want no days", url, totals, brief, failed)
+			}
 			if err != nil || c.Complete || len(c.Days) != 3 {
 				t.Fatalf("%s, totals %s: %+v, %v; want 250 of 300 sends, of three days", url, totals, c, err)
 			}

@@ -35,7 +35,12 @@ func Write(ctx context.Context, s *Store, fn func(exec func(statement string) er
 
 // CheckLedger is Store.CheckLedger of at most so many rows.
 func CheckLedger(ctx context.Context, s *Store, most int) (mail.LedgerCheck, error) {
-	return s.checkLedger(ctx, most)
+	return s.checkLedger(ctx, most, true)
+}
+
+// CompareLedger is Store.CompareLedger of at most so many rows.
+func CompareLedger(ctx context.Context, s *Store, most int) (mail.LedgerCheck, error) {
+	return s.checkLedger(ctx, most, false)
 }
 
 // CountsMail reports whether the first hour counts mails of a campaign by themselves, which
