@@ -29,19 +29,18 @@ type Options struct {
 	Base          string   // with which links begin, without a slash at its end
 	Own           []string // with what links begin that are ours already: those stay
 	ASCII         bool     // links with other characters stay: it is not known in which charset
-	Long          bool     // links longer than link.MaxTargetBytes do not stay, but those with an address: Doc.Long is kept
+	Long          bool     // links longer than link.MaxTargetBytes do not stay, but those with an address: Doc.long is to be kept
 }
 
 // Doc is HTML with room for the tokens of one recipient.
 type Doc struct {
 	text  string
 	slots []slot
-	long  []string
+	long  []longTarget // to be kept before it is sent
 }
 
-// Long returns the long targets of its links, which are to be kept (link.Hash) before it
-// is sent.
-func (d *Doc) Long() []string { return d.long }
+// longTarget is a target that its link has the hash of (link.Hash).
+type longTarget struct{ hash, target string }
 
 // slot is where a token goes.
 type slot struct {
@@ -89,7 +88,7 @@ type writer struct {
 	text   []byte
 	slots  []slot
 	links  int
-	long   []string
+	long   []longTarget
 }
 
 // copyTo copies the source up to a place, as it is.
@@ -137,9 +136,10 @@ func (w *writer) href(a *attribute) {
 	}
 	w.links++
 	if signed, long := link.Signed(target); long {
+		hash := signed[len(link.LongText("")):]
 		w.slot(link.ClickPath, signed, w.links)
-		w.text = append(append(w.text, link.LongQuery...), signed[len(link.LongText("")):]...)
-		w.long = append(w.long, target)
+		w.text = append(append(w.text, link.LongQuery...), hash...)
+		w.long = append(w.long, longTarget{hash, target})
 	} else {
 		w.slot(link.ClickPath, signed, w.links)
 		w.text = link.AppendTarget(append(w.text, link.TargetQuery...), target)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"sluice/store"
-	"sluice/track/link"
 )
 
 // Bounds of what is remembered of targets that were kept.
@@ -56,19 +55,18 @@ type kept struct {
 
 // put keeps targets that are not known to be kept. The error is errKeptRests in the
 // keptRest after another one.
-func (k *kept) put(ctx context.Context, s store.LinkStore, targets []string) error {
+func (k *kept) put(ctx context.Context, s store.LinkStore, targets []longTarget) error {
 	var fresh map[string]string
 	k.mu.Lock()
 	if now := time.Now(); len(k.known) >= mostKept || now.Sub(k.since) >= keptFor { // a time that nothing sets
 		k.known, k.since = make(map[string]struct{}), now
 	}
-	for _, target := range targets {
-		hash := link.Hash(target)
-		if _, ok := k.known[hash]; !ok {
+	for _, t := range targets {
+		if _, ok := k.known[t.hash]; !ok {
 			if fresh == nil {
 				fresh = make(map[string]string, len(targets))
 			}
-			fresh[hash] = target
+			fresh[t.hash] = t.target
 		}
 	}
 	rests := !k.failed.IsZero() && time.Since(k.failed) < keptRest

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"sluice/lib/mime"
 	"sluice/mail"
@@ -40,8 +41,7 @@ func (s *shelf) Link(context.Context, string) (string, error) { panic("nobody as
 
 // Long links are kept before they are in a mail, once for all mails that have them, and
 // their tokens sign their hashes. Where they cannot be kept they stay as they are, after one
-// mail has tried, and
-// the others are tracked. Too long ones stay, too.
+// mail has tried, and the others are tracked. Too long ones stay, too.
 func TestLongLinks(t *testing.T) {
 	long, longest := "https://shop.example/?a=1&b="+strings.Repeat("x", link.MaxTargetBytes), "https://shop.example/"+strings.Repeat("y", link.MaxLongTargetBytes)
 	source := `<a href="` + strings.ReplaceAll(long, "&", "&amp;") + `">x</a><a href='https://short.example/'>y</a><a href="` + longest + `">z</a>`
@@ -123,6 +123,44 @@ func TestLongLinksAgain(t *testing.T) {
 	}
 }
 
+// A mailing is read once in all while its targets cannot be kept, and once where they are.
+func TestLongLinksAreReadOnce(t *testing.T) {
+	s := &shelf{failed: errors.New("away")}
+	tr := New(keys(t), all)
+	tr.Kept = s
+	content := build(t, `<a href="https://shop.example/?b=`+strings.Repeat("x", link.MaxTargetBytes)+`">x</a><a href="https://a/">y</a>`)
+	first := tr.layout(t.Context(), content, tracked(0, 9, mail.TrackClicks))
+	again := tr.layout(t.Context(), content, tracked(1, 9, mail.TrackClicks))
+	if first.message != again.message || len(first.slots) != 1 || len(tr.layouts.kept) != 2 {
+		t.Errorf("away: %d links, %d layouts, the same %v", len(first.slots), len(tr.layouts.kept), first.message == again.message)
+	}
+	s.failed, s.kept, tr.kept.failed = nil, map[string]string{}, time.Time{}
+	first = tr.layout(t.Context(), content, tracked(2, 9, mail.TrackClicks))
+	again = tr.layout(t.Context(), content, tracked(3, 9, mail.TrackClicks))
+	if first.message != again.message || len(first.slots) != 2 || len(tr.layouts.kept) != 2 || len(s.kept) != 1 {
+		t.Errorf("back: %d links, %d layouts, the same %v, %d targets", len(first.slots), len(tr.layouts.kept), first.message == again.message, len(s.kept))
+	}
+}
+
+// A mail of a mailing with long links, where their targets are kept and while the database
+// is away.
+func BenchmarkLongLinks(b *testing.B) {
+	source := document()
+	for i := range 20 {
+		source += `<a href="https://shop.example/?a=` + strconv.Itoa(i) + strings.Repeat("x", 4*link.MaxTargetBytes) + `">x</a>`
+	}
+	content := build(b, source)
+	for name, s := range map[string]*shelf{"kept": {kept: map[string]string{}}, "away": {failed: errors.New("away")}} {
+		b.Run(name, func(b *testing.B) {
+			tr := New(keys(b), all)
+			tr.Kept = s
+			for b.Loop() {
+				tr.Message(b.Context(), content, tracked(0, 1000, mail.TrackAll))
+			}
+		})
+	}
+}
+
 // A long link with an address of mail stays as it is: nothing of a person is kept. A short
 // one is in its own URL, and no other link is taken for one.
 func TestLongLinksNameNobody(t *testing.T) {
@@ -175,7 +213,7 @@ func TestKeptRests(t *testing.T) {
 		if s.failed = x.fails; x.later {
 			k.failed = k.failed.Add(-keptRest)
 		}
-		if err := k.put(x.ctx, s, []string{x.target}); !errors.Is(err, x.want) || s.puts != x.puts {
+		if err := k.put(x.ctx, s, []longTarget{{x.target, x.target}}); !errors.Is(err, x.want) || s.puts != x.puts {
 			t.Errorf("%d: %v after %d writes, want %v after %d", i, err, s.puts, x.want, x.puts)
 		}
 	}
@@ -197,7 +235,7 @@ func TestKeptWaits(t *testing.T) {
 			{true, context.DeadlineExceeded, 6}, {true, context.DeadlineExceeded, 7}, {true, context.DeadlineExceeded, 8}, {true, errKeptRests, 8}, {false, errKeptRests, 8},
 		} {
 			s.hangs = x.hangs
-			if err := k.put(t.Context(), s, []string{strconv.Itoa(i)}); !errors.Is(err, x.want) || s.puts != x.puts {
+			if err := k.put(t.Context(), s, []longTarget{{strconv.Itoa(i), ""}}); !errors.Is(err, x.want) || s.puts != x.puts {
 				t.Errorf("%d: %v after %d writes, want %v after %d", i, err, s.puts, x.want, x.puts)
 			}
 		}

@@ -72,22 +72,12 @@ func (t *Tracker) options(what mail.Track) *Options {
 	return &Options{Opens: what&mail.TrackOpens != 0, Clicks: what&mail.TrackClicks != 0, Base: t.keys.Base(), Own: t.settings.Own, Long: t.Kept != nil}
 }
 
-// analyse is Analyse, and keeps what is long. If that cannot be kept, long links stay as
-// they are: no mail waits for them, and none leaves with links that lead nowhere.
-func (t *Tracker) analyse(ctx context.Context, source string, o *Options) *Doc {
-	d := Analyse(source, o)
-	if d == nil || len(d.long) == 0 {
-		return d
+// keeps keeps long targets, and reports whether they are kept. If they are not, long links
+// stay as they are: no mail waits for them, and none leaves with links that lead nowhere.
+func (t *Tracker) keeps(ctx context.Context, long []longTarget) bool {
+	if len(long) == 0 {
+		return true
 	}
-	if !t.keeps(ctx, d.long) {
-		o.Long = false
-		return Analyse(source, o)
-	}
-	return d
-}
-
-// keeps keeps long targets, and reports whether they are kept.
-func (t *Tracker) keeps(ctx context.Context, long []string) bool {
 	err := t.kept.put(ctx, t.Kept, long)
 	if err != nil && t.Log != nil && !errors.Is(err, errKeptRests) {
 		t.Log.Warn("long links of a mail are not tracked: their targets cannot be kept", "links", len(long), "error", err)
@@ -107,7 +97,12 @@ func (t *Tracker) place(s *spool.Tracked) link.Place {
 
 // HTML returns HTML with links and pixel, false: it is as it was.
 func (t *Tracker) HTML(ctx context.Context, source string, s *spool.Tracked) (string, bool) {
-	d := t.analyse(ctx, source, t.options(s.What))
+	o := t.options(s.What)
+	d := Analyse(source, o)
+	if d != nil && !t.keeps(ctx, d.long) {
+		o.Long = false
+		d = Analyse(source, o)
+	}
 	if d == nil {
 		return source, false
 	}
@@ -138,34 +133,40 @@ func (t *Tracker) Message(ctx context.Context, content []byte, s *spool.Tracked)
 // spareBytes is room for what is put before a message: its signature.
 const spareBytes = 2 << 10
 
-// layout returns what a message comes to. The long targets of one that is remembered are
-// kept again now and then, as those of other mails are.
+// layout returns what a message comes to. Its long targets are kept again now and then, also
+// where it is remembered. While they cannot be, another layout is, whose long links stay.
 func (t *Tracker) layout(ctx context.Context, content []byte, s *spool.Tracked) layout {
 	o := t.options(s.What)
-	if s.Send.Recipients <= 1 {
-		return t.makeLayout(ctx, content, o)
-	}
-	name := layoutName{s.Send.Message, s.What}
-	if l, ok := t.layouts.get(name); ok {
-		if len(l.long) == 0 || t.keeps(ctx, l.long) {
+	for {
+		l := t.layoutOf(content, s, o)
+		if t.keeps(ctx, l.long) {
 			return l
 		}
 		o.Long = false
 	}
-	l := t.makeLayout(ctx, content, o)
-	if !l.partly {
+}
+
+// layoutOf makes the layout of a message, unless it is remembered.
+func (t *Tracker) layoutOf(content []byte, s *spool.Tracked, o *Options) layout {
+	if s.Send.Recipients <= 1 {
+		return makeLayout(content, o)
+	}
+	name := layoutName{s.Send.Message, s.What, o.Long}
+	l, ok := t.layouts.get(name)
+	if !ok {
+		l = makeLayout(content, o)
 		t.layouts.put(name, l)
 	}
 	return l
 }
 
-func (t *Tracker) makeLayout(ctx context.Context, content []byte, o *Options) layout {
+func makeLayout(content []byte, o *Options) layout {
 	part := mime.FindHTML(content)
 	if part == nil {
 		return layout{}
 	}
 	o.ASCII = part.ASCII
-	d := t.analyse(ctx, part.Text, o)
+	d := Analyse(part.Text, o)
 	if d == nil {
 		return layout{}
 	}
@@ -173,7 +174,7 @@ func (t *Tracker) makeLayout(ctx context.Context, content []byte, o *Options) la
 	for i := range d.slots {
 		gaps[i] = d.slots[i].at
 	}
-	l := layout{message: part.Layout(d.text, gaps, link.TokenBytes), slots: d.slots, long: d.long, partly: t.Kept != nil && !o.Long}
+	l := layout{message: part.Layout(d.text, gaps, link.TokenBytes), slots: d.slots, long: d.long}
 	for i, at := range l.message.Gaps() {
 		l.slots[i].at = at
 	}
@@ -183,9 +184,8 @@ func (t *Tracker) makeLayout(ctx context.Context, content []byte, o *Options) la
 // layout is a message with room for tokens. Without a message nothing is replaced.
 type layout struct {
 	message *mime.Layout
-	slots   []slot   // where they are in what Append hands out
-	long    []string // targets that are to be kept
-	partly  bool     // its long links stay as they are for now
+	slots   []slot // where they are in what Append hands out
+	long    []longTarget
 }
 
 // bytes is how much memory it takes, roughly.
@@ -197,16 +197,18 @@ func (l *layout) bytes() int {
 	for i := range l.slots {
 		n += 64 + len(l.slots[i].target)
 	}
-	for _, target := range l.long {
-		n += 16 + len(target)
+	for _, t := range l.long {
+		n += 32 + len(t.target)
 	}
 	return n
 }
 
-// layoutName names a layout: a message, and what is to be known of it.
+// layoutName names a layout: a message, what is to be known of it, and whether long links
+// are tracked.
 type layoutName struct {
 	message string
 	what    mail.Track
+	long    bool
 }
 
 // layouts keeps layouts. The oldest is forgotten first: the sends of a message come

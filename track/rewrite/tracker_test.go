@@ -165,7 +165,7 @@ func TestLayoutsKeepNoBatch(t *testing.T) {
 	if of.Value() != nil {
 		t.Error("the batch is kept with the name of a message")
 	}
-	if _, ok := tr.layouts.get(layoutName{place.Message, mail.TrackAll}); !ok {
+	if _, ok := tr.layouts.get(layoutName{place.Message, mail.TrackAll, false}); !ok {
 		t.Error("the layout is not kept")
 	}
 }
