@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,13 +97,15 @@ func (s *Service) Add(ctx context.Context, c *Change) (w store.Webhook, secret s
 	return w, Text(key), s.Store.AddWebhook(ctx, w, s.Follower)
 }
 
-// Change changes an endpoint.
+// Change changes an endpoint. It writes nothing if all is so already: a program that says
+// the same again and again keeps no endpoint from being switched off.
 func (s *Service) Change(ctx context.Context, id string, c *Change) (store.Webhook, error) {
 	w, err := s.Store.Webhook(ctx, id)
+	was := w
 	if err == nil {
 		err = s.apply(&w, c)
 	}
-	if err != nil {
+	if err != nil || w.URL == was.URL && w.Format == was.Format && w.Batch == was.Batch && w.Status == was.Status && slices.Equal(w.Types, was.Types) {
 		return w, err
 	}
 	return s.write(ctx, w)
