@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"sluice/mail"
 )
 
 // What was said last about mail holds after a merge too, as far as times are known.
@@ -87,6 +89,28 @@ func TestGroupIsChosenAgain(t *testing.T) {
 			p.ChooseGroup("g", x.is, x.at)
 		}
 		if want := (Group{"g", x.is, x.want}); !slices.Equal(p.Groups, []Group{want}) {
+			t.Errorf("%+v: %+v", x, p.Groups)
+		}
+	}
+}
+
+// An opt-in that comes late undoes no opt-out, unless clocks may differ by as much; an opt-out
+// that comes late holds. The time of what is known does not go back.
+func TestGroupIsChosenLate(t *testing.T) {
+	const at, ahead = 1_780_000_000_000, mail.SuppressAheadMillis
+	for _, x := range []struct {
+		is, late bool
+		by       int64
+		want     Group
+	}{
+		{false, true, ahead + 1, Group{"g", false, at}},
+		{false, true, ahead, Group{"g", true, at}},
+		{true, true, ahead + 1, Group{"g", true, at}},
+		{true, false, ahead + 1, Group{"g", false, at}},
+	} {
+		var p Profile
+		p.ChooseGroup("g", x.is, at)
+		if p.ChooseGroup("g", x.late, at-x.by); !slices.Equal(p.Groups, []Group{x.want}) {
 			t.Errorf("%+v: %+v", x, p.Groups)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // CountEvent notes that something happened. Beyond MaxTallies names it is not
@@ -92,13 +93,19 @@ func (p *Profile) SetGroup(id string, isSubscribed bool, millis int64) bool {
 }
 
 // ChooseGroup is SetGroup for what somebody says of one group. To say the same again is a
-// word of its own: what was said before it, and comes later, does not undo it. Lists of
-// groups among attributes are no such word: who sends them may not know what was said.
+// word of its own. An opt-in that comes late undoes nothing that was said since; clocks may
+// differ by mail.SuppressAheadMillis. An opt-out holds whenever it was said. Lists of groups
+// among attributes are no such word: who sends them may not know what was said.
 func (p *Profile) ChooseGroup(id string, isSubscribed bool, millis int64) {
-	p.SetGroup(id, isSubscribed, millis)
-	if i, ok := slices.BinarySearchFunc(p.Groups, id, byGroupID); ok && p.Groups[i].Subscribed == isSubscribed {
-		p.Groups[i].SinceMillis = max(p.Groups[i].SinceMillis, millis)
+	if i, ok := slices.BinarySearchFunc(p.Groups, id, byGroupID); ok {
+		since := p.Groups[i].SinceMillis
+		if isSubscribed && millis+mail.SuppressAheadMillis < since {
+			return
+		}
+		millis = max(millis, since)
+		p.Groups[i].SinceMillis = millis
 	}
+	p.SetGroup(id, isSubscribed, millis)
 }
 
 func byGroupID(x Group, id string) int { return strings.Compare(x.ID, id) }
