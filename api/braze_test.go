@@ -308,7 +308,7 @@ func TestBrazeCallsThatWait(t *testing.T) {
 	if status := sync(); status != http.StatusServiceUnavailable {
 		t.Errorf("one more that waits: %d", status)
 	}
-	for path, want := range map[string]int{"/users/export/ids": 201, "/transactional/v1/campaigns/none/send": 400, "/email/bounce/remove": 400, "/email/spam/remove": 400} {
+	for path, want := range map[string]int{"/users/export/ids": 201, "/transactional/v1/campaigns/none/send": 400, "/messages/schedule/delete": 400, "/email/bounce/remove": 400, "/email/spam/remove": 400} {
 		if got := callBraze(t, url+path, "POST", "Bearer "+root, `{"external_ids":["u"]}`); got.status != want {
 			t.Errorf("%s: %d %s, want %d", path, got.status, got.body, want)
 		}
@@ -318,6 +318,9 @@ func TestBrazeCallsThatWait(t *testing.T) {
 		if status := <-statuses; status != http.StatusCreated {
 			t.Errorf("applied: %d", status)
 		}
+	}
+	if s.dialect.waiting["/messages/schedule/delete"] == nil { // it waits until the mail that it stops is stored
+		t.Error("deletes of schedules keep the slots of others")
 	}
 	if n := len(s.dialect.waiting); n != len(braze.Waiting) {
 		t.Errorf("%d calls wait, of %d", n, len(braze.Waiting))

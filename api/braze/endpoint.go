@@ -105,10 +105,13 @@ type Endpoint struct {
 const CampaignID = "campaign_id"
 
 // Waiting are the paths of calls that may wait for seconds: until what they have written is
-// applied, or for a provider.
-var Waiting = []string{"/users/track/sync", transactionalPath, "/email/bounce/remove", "/email/spam/remove"}
+// applied, for a provider, or until the mail that they stop is stored.
+var Waiting = []string{"/users/track/sync", transactionalPath, deleteSchedulePath, "/email/bounce/remove", "/email/spam/remove"}
 
-const transactionalPath = "/transactional/v1/campaigns/{" + CampaignID + "}/send"
+const (
+	transactionalPath  = "/transactional/v1/campaigns/{" + CampaignID + "}/send"
+	deleteSchedulePath = "/messages/schedule/delete"
+)
 
 // Endpoints is the table of all calls.
 func Endpoints() []Endpoint {
@@ -135,7 +138,7 @@ func Endpoints() []Endpoint {
 		{post, "/messages/send", key.BrazeSend, LimitOther, sendMessages},
 		{post, "/messages/schedule/create", key.ScheduleCreate, LimitOther, createSchedule},
 		{post, "/messages/schedule/update", key.ScheduleUpdate, LimitOther, updateSchedule},
-		{post, "/messages/schedule/delete", key.ScheduleDelete, LimitOther, deleteSchedule},
+		{post, deleteSchedulePath, key.ScheduleDelete, LimitOther, deleteSchedule},
 		{get, "/messages/scheduled_broadcasts", key.ScheduleBroadcasts, LimitOther, listScheduled},
 		{post, transactionalPath, key.TransactionalSend, LimitNone, sendTransactional},
 		{get, "/email/hard_bounces", key.EmailHardBounces, LimitOther, listEmails(mail.SuppressHardBounce, asHardBounced)},
