@@ -237,6 +237,10 @@ func TestCrowd(t *testing.T) {
 	if told, ok := errors.AsType[*sluice.Error](err); !ok || len(w.updates) != crowdPage || !strings.Contains(told.Message, "a part of this request may be in") {
 		t.Errorf("%d updates, %v", len(w.updates), err)
 	}
+	full := sluice.Refuse(sluice.CodeUnavailable, "the log is full; nothing of this request was taken in")
+	if told, _ := errors.AsType[*sluice.Error](inPart(full)); !strings.HasPrefix(told.Message, "the log is full; a part") || strings.Contains(told.Message, "nothing") {
+		t.Errorf("the log is full: %q", told.Message)
+	}
 	w.took()
 	w.check(t, "/users/identify", `{"emails_to_identify":[{"external_id":"u","email":"all@example.com","prioritization":["most_recently_updated"]}]}`, 400,
 		`{"message":"emails_to_identify[0]: `+errShared.Error()+`","errors":["emails_to_identify[0]: `+errShared.Error()+`"]}`, "")

@@ -138,7 +138,7 @@ func set(ctx context.Context, r *Request, requests []groupRequest) (Reply, error
 		n, err := r.forCrowd(ctx, &crowds[i])
 		if done.Accepted += n; err != nil {
 			if done.Accepted > 0 {
-				err = errors.Join(errInPart, err)
+				err = inPart(err)
 			}
 			return Reply{}, err
 		}
@@ -146,9 +146,15 @@ func set(ctx context.Context, r *Request, requests []groupRequest) (Reply, error
 	return done, nil
 }
 
-// errInPart is what a caller is told behind the first that was written: an error of what
-// follows would say that nothing was.
-var errInPart = sluice.Refuse(sluice.CodeUnavailable, "redis or the database does not answer, or not in time; a part of this request may be in. Send it again, which does no harm")
+// inPart is what a caller is told of an error behind the first that was written: its own
+// words would say that nothing was, behind its cause.
+func inPart(err error) error {
+	cause := "redis or the database does not answer, or not in time"
+	if e, ok := errors.AsType[*sluice.Error](err); ok {
+		cause, _, _ = strings.Cut(e.Message, ";")
+	}
+	return errors.Join(sluice.Refuse(sluice.CodeUnavailable, "%s; a part of this request may be in. Send it again, which does no harm", cause), err)
+}
 
 // forAll makes of an update of an address one of each user who has it. An
 // address that nobody has yet is remembered with its state. What is about more users than were read is
