@@ -100,6 +100,12 @@ const figure = (page, name) => page.locator(".figure").filter({ has: page.getByT
     await dialog.waitFor({ state: "detached" });
     const { public: seen, order } = await group();
     assert.deepEqual([seen, order], [false, 8]);
+    await page.getByRole("row", { name: "News" }).getByText("8", { exact: true }).waitFor();
+    await change.click(); // it is saved, and the answer is lost
+    await ask(page, "PUT", "/v1/groups/news", { ...news, public: false, order: 9 });
+    await dialog.getByLabel("Order").fill("9");
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await dialog.waitFor({ state: "detached" });
     await page.getByRole("button", { name: "Name a group" }).click();
     await dialog.getByLabel("Id").fill("other");
     await dialog.getByLabel("Name").fill("Other");

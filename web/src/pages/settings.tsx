@@ -151,13 +151,16 @@ function Groups() {
   const query = useQuery({ queryKey: ["groups"], queryFn: () => get("/v1/groups") });
   const again = () => client.invalidateQueries({ queryKey: ["groups"] });
   const put = async (id: string, v: Record<string, string>) => {
+    const body = { name: v.name ?? "", description: v.description ?? "", public: v.public === "yes", order: Number(v.order) };
     // A change sends all members, so it would undo that of somebody else.
     const now = (await get("/v1/groups")).groups.find((g) => g.id === id);
     if ((now?.updated ?? "") !== v.was) {
       void again();
+      // It may be what this form has saved, and had no answer to.
+      if (now && now.name === body.name && now.description === body.description && now.public === body.public && now.order === body.order) return;
       throw new ApiError(409, "conflict", v.was ? "Somebody has changed or removed this group meanwhile. Close this, and look at what it is now." : "There is a group with this id already. Close this, and change that one.");
     }
-    await call("put", "/v1/groups/{id}", { params: { id }, body: { name: v.name, description: v.description, public: v.public === "yes", order: Number(v.order) } });
+    await call("put", "/v1/groups/{id}", { params: { id }, body });
     await again();
   };
   const columns: Column<Schema<"Group">>[] = [
