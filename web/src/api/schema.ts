@@ -12534,7 +12534,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description For 24 hours after a mail was accepted, a call with the same sends nothing, and tells what has become of that mail. A call that was `aborted` since its user cannot be mailed, or refused, is not remembered. `attributes` under it are written once. */
+                    /** @description For 24 hours after the first call whose user could be mailed, a call with the same sends no second mail, and tells what has become of the first. If that call was refused, it keeps its address: with it, a call sends the mail. A call that was `aborted` since its user cannot be mailed is not remembered. `attributes` under it are written once. */
                     external_send_id?: string;
                     /** @description The variables of the template. */
                     trigger_properties?: Record<string, never>;
