@@ -82,6 +82,6 @@ func (q *request) decide() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.s.log.Info("a mail in doubt was decided about", "id", idOf(q.w), "send", send, "decision", decision, "by", by, "settled", settled)
+	q.s.log.Info("a mail in doubt was decided about", "id", idOf(q.w), "send", send, "decision", decision, "by", q.who.ID, "settled", settled)
 	return decided{settled, shownDoubt(&row)}, nil
 }

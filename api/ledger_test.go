@@ -193,16 +193,20 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// A decision of an account is one of its own, and not of a key.
+// A decision of an account is one of its own, and not of a key. The log has no name,
+// which may be an address of mail.
 func TestAnAccountDecides(t *testing.T) {
-	s, url, p, _ := startBraze(t, Options{})
-	t.Cleanup(func() { _ = s.Stop(context.Background()) })
+	s, url, p, log := startBraze(t, Options{})
 	d := &decisions{rows: []mail.SendRow{doubtful(0)}}
 	p.ledger, p.decider = &books{}, d
 	header := signIn(t, url, p.keys.(*sqlstore.Store), "editor")
 	got := callBraze(t, url+doubtsPath+"/"+d.rows[0].Message+".0", http.MethodPost, "", `{"decision":"sent"}`, header...)
 	if got.status != 200 || len(d.seen) != 1 || !strings.Contains(d.seen[0], " sent by account:") || !strings.HasSuffix(d.seen[0], " (ann): ") {
 		t.Errorf("%d %s, decided %q", got.status, got.body, d.seen)
+	}
+	stop(t, s)
+	if text := log.String(); !strings.Contains(text, "was decided about") || !strings.Contains(text, "by=account:") || strings.Contains(text, "(ann)") {
+		t.Errorf("the log says\n%s", text)
 	}
 }
 
