@@ -31,6 +31,9 @@ const noHarm = "send it again, which does no harm"
 // lookWhether is what to do with a request that, sent again, would make a second one.
 const lookWhether = "look whether it was made, by GET"
 
+// lookVersion is lookWhether of what, sent again, would make another version.
+const lookVersion = "look whether the version was made, by GET"
+
 // calls is the table of what goes through the gate as a whole. A new call is a row here,
 // its function, and its description in openapi.json.
 var calls = []call{
@@ -46,7 +49,7 @@ var calls = []call{
 	{"GET", templatesPath, key.TemplatesRead, "after limit archived", (*request).listTemplates, ""},
 	{"POST", templatesPath, key.TemplatesWrite, "", (*request).addTemplate, ""},
 	{"GET", templatePath, key.TemplatesRead, "version", (*request).getTemplate, ""},
-	{"PUT", templatePath, key.TemplatesWrite, "", (*request).putTemplate, ""},
+	{"PUT", templatePath, key.TemplatesWrite, "", (*request).putTemplate, lookVersion},
 	{"DELETE", templatePath, key.TemplatesWrite, anyQuery, (*request).archiveTemplate, ""},
 	{"PUT", templatePath + "/current", key.TemplatesWrite, "", (*request).chooseVersion, ""},
 	{"POST", templatePath + "/preview", key.TemplatesRead, "", (*request).previewTemplate, ""},
@@ -58,7 +61,7 @@ var calls = []call{
 	{"PUT", journeyPath, key.JourneysWrite, "revision", (*request).putJourney, ""},
 	{"POST", journeyPath + "/validate", key.JourneysRead, "", (*request).validateJourney, ""},
 	{"POST", journeySimulatePath, key.JourneysRead, "people days from seed often opens clicks user by", (*request).simulateJourney, ""},
-	{"POST", journeyPath + "/publish", key.JourneysWrite, "revision", (*request).publishJourney, ""},
+	{"POST", journeyPath + "/publish", key.JourneysWrite, "revision", (*request).publishJourney, lookVersion},
 	{"POST", journeyPath + "/pause", key.JourneysWrite, "", setJourney(desk.Pause), noHarm},
 	{"POST", journeyPath + "/resume", key.JourneysWrite, "overdue", (*request).resumeJourney, noHarm},
 	{"POST", journeyPath + "/stop", key.JourneysWrite, "", setJourney(desk.Stop), noHarm},
@@ -244,7 +247,11 @@ func (s *Server) storeError(w http.ResponseWriter, err error, again string) erro
 		again = "ask again"
 	}
 	s.log.Warn("request about what is stored failed", "id", idOf(w), "error", err)
-	return refusal(sluice.CodeUnavailable, "the database does not answer, or not in time; %s", again)
+	told := refusal(sluice.CodeUnavailable, "the database does not answer, or not in time; %s", again)
+	if strings.HasPrefix(again, "look ") {
+		return &lookError{told}
+	}
+	return told
 }
 
 // object reads the body: one JSON object of at most maxBytes (decode).

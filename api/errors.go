@@ -77,10 +77,11 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		drain(r)
 	}
 	full, _ := errors.AsType[*mail.WaitingFull](err)
+	_, looks := errors.AsType[*lookError](err)
 	switch {
 	case full != nil, e.Code == sluice.CodeTooFast && w.Header().Get("Retry-After") == "":
 		w.Header().Set("Retry-After", waitingRetrySeconds)
-	case e.Code == sluice.CodeUnavailable:
+	case e.Code == sluice.CodeUnavailable && !looks:
 		w.Header().Set("Retry-After", "1")
 	case e.Code == sluice.CodeUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -125,6 +126,13 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.err.Error() }
 func (e *statusError) Unwrap() error { return e.err }
+
+// lookError is an error whose caller is to look whether the request is in: no header asks to
+// send it again.
+type lookError struct{ err *sluice.Error }
+
+func (e *lookError) Error() string { return e.err.Error() }
+func (e *lookError) Unwrap() error { return e.err }
 
 // refusal returns an error about the request as a whole.
 func refusal(code sluice.Code, format string, args ...any) *sluice.Error {

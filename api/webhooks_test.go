@@ -29,8 +29,13 @@ func TestWhatMayHaveBeenMade(t *testing.T) {
 		webhooksPath: `{"url":"https://example.com/hook"}`, keysPath: `{"name":"a","permissions":"events:write"}`, segmentsPath: `{"name":"a","rule":{"attribute":"a","is":"exists"}}`,
 	} {
 		got := callBraze(t, url+path, "POST", "Bearer "+root, body, "Content-Type", "application/json")
-		if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "look whether it was made, by GET") {
-			t.Errorf("%s: %d %s", path, got.status, got.body)
+		if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "look whether it was made, by GET") || got.header.Get("Retry-After") != "" {
+			t.Errorf("%s: %d %s, Retry-After %q", path, got.status, got.body, got.header.Get("Retry-After"))
+		}
+	}
+	for _, c := range calls {
+		if adds := c.path == templatePath && c.method == "PUT" || c.path == journeyPath+"/publish"; adds && c.again != lookVersion {
+			t.Errorf("%s %s adds a version, and says %q", c.method, c.path, c.again)
 		}
 	}
 }

@@ -4780,11 +4780,12 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Redis or the database is away or full, the log is full, or too much comes at once. Or as much mail is pending as may be (waiting.megabytes, waiting.mails). Or more requests for mail have an Idempotency-Key than are remembered (idempotency_names). The message says whether nothing was taken or a part may be in. Send it again after Retry-After. */
+        /** @description Redis or the database is away or full, the log is full, or too much comes at once. Or as much mail is pending as may be (waiting.megabytes, waiting.mails). Or more requests for mail have an Idempotency-Key than are remembered (idempotency_names). The message says whether nothing was taken or a part may be in. Send it again after `Retry-After`; it is not there where the message says to look first, by GET. */
         Unavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestID"];
-                "Retry-After": components["headers"]["RetryAfter"];
+                /** @description Seconds to wait before the next try. */
+                "Retry-After"?: string;
                 [name: string]: unknown;
             };
             content: {
