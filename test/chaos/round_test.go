@@ -409,7 +409,8 @@ func (r *round) settledLeases() int64 {
 	r.t.Helper()
 	n, since := r.leaseNumbers(), time.Now()
 	r.await("the leases are shared out evenly, and none is taken any more", func() bool {
-		if now := r.leaseNumbers(); now != n || !r.even() {
+		even := r.even() // first: a lease that is taken while it is asked for counts in the numbers
+		if now := r.leaseNumbers(); now != n || !even {
 			n, since = now, time.Now()
 		}
 		return !r.kind.strict || time.Since(since) > time.Second
