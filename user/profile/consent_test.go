@@ -86,7 +86,7 @@ func TestGroupIsChosenAgain(t *testing.T) {
 		if x.byAttribute {
 			p.SetAttributes(`{"subscription_groups":[{"subscription_group_id":"g","subscription_state":"subscribed"}]}`, x.at)
 		} else {
-			p.ChooseGroup("g", x.is, x.at)
+			p.ChooseGroup("g", x.is, x.at, 20)
 		}
 		if want := (Group{"g", x.is, x.want}); !slices.Equal(p.Groups, []Group{want}) {
 			t.Errorf("%+v: %+v", x, p.Groups)
@@ -95,22 +95,25 @@ func TestGroupIsChosenAgain(t *testing.T) {
 }
 
 // An opt-in that comes late undoes no opt-out, unless clocks may differ by as much; an opt-out
-// that comes late holds. The time of what is known does not go back.
+// that comes late holds. The time of what is known does not go back, unless it is still to come.
 func TestGroupIsChosenLate(t *testing.T) {
 	const at, ahead = 1_780_000_000_000, mail.SuppressAheadMillis
 	for _, x := range []struct {
 		is, late bool
 		by       int64
+		now      int64
 		want     Group
 	}{
-		{false, true, ahead + 1, Group{"g", false, at}},
-		{false, true, ahead, Group{"g", true, at}},
-		{true, true, ahead + 1, Group{"g", true, at}},
-		{true, false, ahead + 1, Group{"g", false, at}},
+		{false, true, ahead + 1, at, Group{"g", false, at}},
+		{false, true, ahead, at, Group{"g", true, at}},
+		{true, true, ahead + 1, at, Group{"g", true, at}},
+		{true, false, ahead + 1, at, Group{"g", false, at}},
+		{false, true, ahead + 1, at - ahead, Group{"g", false, at}},
+		{false, true, ahead + 1, at - ahead - 1, Group{"g", true, at - ahead - 1}}, // the clock of the opt-out was ahead
 	} {
 		var p Profile
-		p.ChooseGroup("g", x.is, at)
-		if p.ChooseGroup("g", x.late, at-x.by); !slices.Equal(p.Groups, []Group{x.want}) {
+		p.ChooseGroup("g", x.is, at, at)
+		if p.ChooseGroup("g", x.late, at-x.by, x.now); !slices.Equal(p.Groups, []Group{x.want}) {
 			t.Errorf("%+v: %+v", x, p.Groups)
 		}
 	}

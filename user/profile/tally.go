@@ -94,11 +94,15 @@ func (p *Profile) SetGroup(id string, isSubscribed bool, millis int64) bool {
 
 // ChooseGroup is SetGroup for what somebody says of one group. To say the same again is a
 // word of its own. An opt-in that comes late undoes nothing that was said since; clocks may
-// differ by mail.SuppressAheadMillis. An opt-out holds whenever it was said. Lists of groups
-// among attributes are no such word: who sends them may not know what was said.
-func (p *Profile) ChooseGroup(id string, isSubscribed bool, millis int64) {
+// differ by mail.SuppressAheadMillis. A time further ahead of now is a wrong clock's, and holds
+// nothing back. An opt-out holds whenever it was said. Lists of groups among attributes are no
+// such word: who sends them may not know what was said.
+func (p *Profile) ChooseGroup(id string, isSubscribed bool, millis, nowMillis int64) {
 	if i, ok := slices.BinarySearchFunc(p.Groups, id, byGroupID); ok {
 		since := p.Groups[i].SinceMillis
+		if since > nowMillis+mail.SuppressAheadMillis {
+			since = millis
+		}
 		if isSubscribed && millis+mail.SuppressAheadMillis < since {
 			return
 		}

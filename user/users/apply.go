@@ -93,7 +93,7 @@ func (u *Unit) change(p *profile.Profile, up *Update) {
 		b := readPurchase(up.Body)
 		p.CountPurchase(up.Name, b.currency, b.micros, b.quantity, up.TimeMillis)
 	case user.OpGroup:
-		p.ChooseGroup(up.Name, up.Body == "subscribed", up.TimeMillis)
+		p.ChooseGroup(up.Name, up.Body == "subscribed", up.TimeMillis, u.now)
 	case user.OpSubscribe:
 		p.Subscribe(up.Body, up.TimeMillis, reported(&up.Update), u.now)
 	}
