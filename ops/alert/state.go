@@ -71,12 +71,13 @@ func readState(text []byte, now time.Time) (*state, error) {
 
 // takeOver takes in what was told before, by a state that was read when this one had
 // begun already: it is older. Problems since when that state knew them are told no second
-// time, and its notices are delivered, unless this one has told of the same.
+// time, and its notices are delivered, unless this one has told of the same. They are tried at
+// once, as a start may have mended the channel; the pause behind another failure goes on.
 func (j *state) takeOver(before *state) {
 	for channel, o := range before.Outboxes {
 		mine := j.Outboxes[channel]
 		if mine == nil {
-			mine = &outbox{Notices: make(map[string]Notice), Tries: o.Tries, Next: o.Next}
+			mine = &outbox{Notices: make(map[string]Notice), Tries: o.Tries}
 			j.Outboxes[channel] = mine
 		}
 		for name, n := range o.Notices {
