@@ -151,7 +151,7 @@ func (c *Certificates) fetch(ctx context.Context, address string) ([]byte, error
 	if len(text) > maxCertificateBytes {
 		return nil, errors.New("it is too long for a certificate")
 	}
-	if _, _, err := readChain(text); err != nil {
+	if _, err := readCertificate(text); err != nil {
 		return nil, err
 	}
 	return text, nil

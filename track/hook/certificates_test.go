@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"sluice/test/clocktest"
 )
@@ -19,7 +18,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // A certificate is fetched once, from where it may be, without redirects and within bounds.
 func TestCertificates(t *testing.T) {
 	const address = "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0.pem"
-	s := newSNS(t, "sns.amazonaws.com", testNow.Add(time.Hour))
+	s := newSNS(t, "sns.amazonaws.com")
 	calls, clock := 0, clocktest.At(testNow)
 	answering := func(status int, body string) *Certificates {
 		calls = 0
@@ -78,7 +77,7 @@ func TestCertificates(t *testing.T) {
 // at once: one at a time tries again.
 func TestCertificatesAway(t *testing.T) {
 	const address = "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0.pem"
-	s := newSNS(t, "sns.amazonaws.com", testNow.Add(time.Hour))
+	s := newSNS(t, "sns.amazonaws.com")
 	clock, away := clocktest.At(testNow), errors.New("away")
 	asked := make(chan chan error) // each fetch waits for what the test says
 	c := NewCertificates(roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -2,7 +2,6 @@ package hook
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -55,8 +54,7 @@ type Options struct {
 	Log       *slog.Logger
 	Clock     sluice.Clock
 	PublicURL string            // with which addresses begin, without a slash at its end; empty: as they are requested
-	Transport http.RoundTripper // to SNS; nil: public addresses alone
-	Roots     *x509.CertPool    // Access.Roots
+	Transport http.RoundTripper // to SNS, by verified TLS; nil: public addresses alone
 
 	// FirstWith has all processes remember with what a token came first, by when it was
 	// made (flow.Redis). nil: this one remembers alone.
@@ -69,7 +67,6 @@ type Receiver struct {
 	log          *slog.Logger
 	clock        sluice.Clock
 	public       string
-	roots        *x509.CertPool
 	certificates *Certificates
 	client       http.Client   // confirms subscriptions
 	asking       chan struct{} // has an element for each that is being confirmed
@@ -90,7 +87,7 @@ func NewReceiver(sources []Source, o Options) *Receiver {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Receiver{
-		sources: sources, log: o.Log, clock: o.Clock, public: o.PublicURL, roots: o.Roots, certificates: NewCertificates(o.Transport, o.Clock),
+		sources: sources, log: o.Log, clock: o.Clock, public: o.PublicURL, certificates: NewCertificates(o.Transport, o.Clock),
 		client: http.Client{
 			Transport: o.Transport, Timeout: askTimeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -137,7 +134,7 @@ func (r *Receiver) Address(s *Source, q *http.Request) string {
 // access is what a source's requests are verified by.
 func (r *Receiver) access(s *Source) *Access {
 	return &Access{
-		Secrets: s.Secrets, Topics: s.Topics, Roots: r.roots, Certificates: r.certificates.Get, Now: r.clock.Now(),
+		Secrets: s.Secrets, Topics: s.Topics, Certificates: r.certificates.Get, Now: r.clock.Now(),
 		FirstBody: r.tokens.fits,
 	}
 }

@@ -46,14 +46,14 @@ func (s *snsServer) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func sesReceiver(t *testing.T) (*Receiver, *sns, *snsServer) {
 	t.Helper()
-	signer := newSNS(t, "sns.amazonaws.com", testNow.Add(time.Hour))
+	signer := newSNS(t, "sns.amazonaws.com")
 	server := &snsServer{certificate: signer.certificate, status: http.StatusOK}
 	p, err := Find("ses")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return NewReceiver([]Source{{Name: "main", Provider: p, Topics: []string{testTopic}}},
-		Options{Transport: server, Roots: signer.roots, Clock: clocktest.At(testNow)}), signer, server
+		Options{Transport: server, Clock: clocktest.At(testNow)}), signer, server
 }
 
 // SNS is confirmed at its own host, for a topic of ours, whatever the message says; its

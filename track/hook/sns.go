@@ -162,8 +162,13 @@ func snsSum(o object, kind string) (crypto.Hash, []byte) {
 	return 0, nil
 }
 
-// snsKey returns the key of the certificate at a URL, whose chain and validity it checks.
-// That the certificate cannot be fetched is no refusal: SNS drops what is refused for good.
+// snsKey returns the key of the certificate at a URL. That the certificate cannot be
+// fetched is no refusal: SNS drops what is refused for good.
+//
+// It checks what AWS's own SDKs check: the host, the name in the certificate, its time.
+// There is no chain to check. The text has that certificate alone, and the certificates
+// that lead from it to a root of the system are nowhere in it. That the text came from
+// the host of SNS, by TLS that was verified, says that the certificate is that of SNS.
 func (a *Access) snsKey(ctx context.Context, address string) (*rsa.PublicKey, error) {
 	if err := SNSCertificateURL(address); err != nil {
 		return nil, err
@@ -175,42 +180,43 @@ func (a *Access) snsKey(ctx context.Context, address string) (*rsa.PublicKey, er
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoCertificate, err)
 	}
-	leaf, others, err := readChain(text)
+	certificate, err := readCertificate(text)
 	if err != nil {
 		return nil, refuse("read the certificate: %v", err)
 	}
-	options := x509.VerifyOptions{Roots: a.Roots, Intermediates: others, CurrentTime: a.Now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
-	if _, err := leaf.Verify(options); err != nil {
-		return nil, refuse("verify the certificate: %v", err)
+	if a.Now.Before(certificate.NotBefore) || a.Now.After(certificate.NotAfter) {
+		return nil, refuse("the certificate is valid from %s to %s alone", certificate.NotBefore.Format(time.RFC3339), certificate.NotAfter.Format(time.RFC3339))
 	}
 	u, _ := url.Parse(address) // SNSCertificateURL has
-	if leaf.VerifyHostname(u.Hostname()) != nil && leaf.VerifyHostname("sns.amazonaws.com") != nil {
+	if !slices.ContainsFunc(snsNames(u.Hostname()), func(name string) bool { return certificate.VerifyHostname(name) == nil }) {
 		return nil, refuse("the certificate is not that of SNS")
 	}
-	key, ok := leaf.PublicKey.(*rsa.PublicKey)
+	key, ok := certificate.PublicKey.(*rsa.PublicKey)
 	if !ok {
 		return nil, refuse("the certificate has no RSA key")
 	}
 	return key, nil
 }
 
-// readChain reads certificates in PEM: the first is the server's, the others lead from
-// it to a root.
-func readChain(text []byte) (leaf *x509.Certificate, others *x509.CertPool, err error) {
-	others = x509.NewCertPool()
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, nil, err
-		}
-		if leaf == nil {
-			leaf = c
-		} else {
-			others.AddCert(c)
-		}
+// snsNames are the names that a certificate of a host of SNS may have: that of the host,
+// and those that AWS's SDK for Java knows (its SnsHostProvider). Most regions share one.
+// Regions that an account has to switch on have sns-signing.REGION.
+func snsNames(host string) []string {
+	region := strings.TrimPrefix(host, "sns.") // with its domain
+	switch {
+	case strings.HasPrefix(region, "cn-"):
+		return []string{host, "sns-" + region}
+	case strings.HasPrefix(region, "us-gov-"):
+		return []string{host, "sns-us-gov-west-1.amazonaws.com"}
 	}
-	if leaf == nil {
-		return nil, nil, errors.New("it is no PEM")
+	return []string{host, "sns.amazonaws.com", "sns-signing." + region}
+}
+
+// readCertificate reads a certificate in PEM, the first if there are several.
+func readCertificate(text []byte) (*x509.Certificate, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("it is no PEM")
 	}
-	return leaf, others, nil
+	return x509.ParseCertificate(block.Bytes)
 }

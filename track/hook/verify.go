@@ -3,7 +3,6 @@ package hook
 import (
 	"context"
 	"crypto/subtle"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -41,15 +40,13 @@ type Access struct {
 	Topics []string
 
 	// Certificates returns the PEM text that a URL of SNS has. The URL has passed
-	// SNSCertificateURL. Nil: no request of SNS is authentic.
+	// SNSCertificateURL. It must come from that host, by verified TLS and without a
+	// redirect: nothing else vouches for it. Nil: no request of SNS is authentic.
 	Certificates func(ctx context.Context, url string) ([]byte, error)
 
 	// FirstBody reports whether a signature of Mailgun, made at a time, is new or came with
 	// this body before. Nil: it is not asked.
 	FirstBody func(ctx context.Context, signature string, body []byte, made time.Time) (bool, error)
-
-	// Roots are who may have issued a certificate of SNS. Nil: the system's.
-	Roots *x509.CertPool
 
 	Now time.Time
 }

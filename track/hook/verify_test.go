@@ -21,8 +21,10 @@ import (
 	"math/big"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -233,33 +235,46 @@ func TestTamperedRequests(t *testing.T) {
 type sns struct {
 	key         *rsa.PrivateKey
 	certificate []byte
-	roots       *x509.CertPool
 	fetched     int
 }
 
-func newSNS(t *testing.T, host string, until time.Time) *sns {
+var snsTestKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
+
+// newSNS makes a root, an intermediate that it issues, and a certificate of the
+// intermediate for a host, from an hour before testNow to an hour after it. As at SNS,
+// the text has the last one alone.
+func newSNS(t *testing.T, host string) *sns {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	key, err := snsTestKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, DNSNames: []string{host},
-		NotBefore: testNow.Add(-time.Hour), NotAfter: until, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	s := &sns{key: key}
+	var issuer *x509.Certificate // the one before
+	var signer crypto.Signer
+	for i, c := range []*x509.Certificate{
+		{Subject: pkix.Name{CommonName: "Root"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign},
+		{Subject: pkix.Name{CommonName: "Intermediate"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign},
+		{Subject: pkix.Name{CommonName: host}, DNSNames: []string{host}, KeyUsage: x509.KeyUsageDigitalSignature},
+	} {
+		c.SerialNumber, c.BasicConstraintsValid = big.NewInt(int64(i+1)), true
+		c.NotBefore, c.NotAfter = testNow.Add(-time.Hour), testNow.Add(time.Hour)
+		if issuer == nil {
+			issuer, signer = c, key
+		}
+		der, err := x509.CreateCertificate(rand.Reader, c, issuer, key.Public(), signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		issuer, s.certificate = c, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &sns{key: key, certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), roots: x509.NewCertPool()}
-	s.roots.AppendCertsFromPEM(s.certificate)
 	return s
 }
 
 const testTopic = "arn:aws:sns:eu-west-1:123456789012:ses-events"
 
 func (s *sns) access() *Access {
-	return &Access{Topics: []string{"arn:aws:sns:eu-west-1:123456789012:other", testTopic}, Roots: s.roots, Now: testNow,
+	return &Access{Topics: []string{"arn:aws:sns:eu-west-1:123456789012:other", testTopic}, Now: testNow,
 		Certificates: func(context.Context, string) ([]byte, error) { s.fetched++; return s.certificate, nil }}
 }
 
@@ -309,7 +324,7 @@ func set(name, value string) func(map[string]string) {
 }
 
 func TestVerifySNS(t *testing.T) {
-	s := newSNS(t, "sns.amazonaws.com", testNow.Add(time.Hour))
+	s := newSNS(t, "sns.amazonaws.com")
 	at := func(off time.Duration) func(map[string]string) {
 		return set("Timestamp", testNow.Add(off).Format("2006-01-02T15:04:05.000Z"))
 	}
@@ -368,23 +383,36 @@ func TestVerifySNS(t *testing.T) {
 	}
 }
 
+// A certificate of SNS is known by its name and its time, as AWS's SDKs know it: the text
+// that SNS has leads to no root.
 func TestCertificatesOfSNS(t *testing.T) {
-	good := newSNS(t, "sns.eu-west-1.amazonaws.com", testNow.Add(time.Hour))
+	good := newSNS(t, "sns.eu-west-1.amazonaws.com")
 	if !verify(t, "ses", good.message(t, nil, nil), good.access()) {
 		t.Error("the certificate of the host is refused")
 	}
-	for name, s := range map[string]*sns{
-		"expired":         newSNS(t, "sns.amazonaws.com", testNow.Add(-time.Minute)),
-		"of another host": newSNS(t, "sns.example.com", testNow.Add(time.Hour)),
-	} {
-		if verify(t, "ses", s.message(t, nil, nil), s.access()) {
-			t.Errorf("a certificate that is %s is taken", name)
+	for _, after := range []time.Duration{-time.Hour - time.Second, time.Hour + time.Second} {
+		a := good.access()
+		a.Now = testNow.Add(after)
+		if verify(t, "ses", good.message(t, set("Timestamp", a.Now.Format(time.RFC3339)), nil), a) {
+			t.Errorf("a certificate is taken %s after it was made", time.Hour+after)
 		}
 	}
-	foreign := good.access()
-	foreign.Roots = x509.NewCertPool()
-	if verify(t, "ses", good.message(t, nil, nil), foreign) {
-		t.Error("a certificate that nobody issued is taken")
+	for name, taken := range map[string][]string{ // and which hosts' they are
+		"sns.amazonaws.com":                    {"eu-west-1.amazonaws.com", "us-east-1.amazonaws.com", "eu-south-1.amazonaws.com"},
+		"sns-signing.eu-south-1.amazonaws.com": {"eu-south-1.amazonaws.com"},
+		"sns-us-gov-west-1.amazonaws.com":      {"us-gov-west-1.amazonaws.com", "us-gov-east-1.amazonaws.com"},
+		"sns-cn-north-1.amazonaws.com.cn":      {"cn-north-1.amazonaws.com.cn"},
+		"sns.example.com":                      nil,
+		"sns.amazonaws.com.example.com":        nil,
+	} {
+		s := newSNS(t, name)
+		for _, region := range []string{"eu-west-1.amazonaws.com", "us-east-1.amazonaws.com", "eu-south-1.amazonaws.com", "us-gov-west-1.amazonaws.com", "us-gov-east-1.amazonaws.com", "cn-north-1.amazonaws.com.cn"} {
+			address := "https://sns." + region + "/SimpleNotificationService-0.pem"
+			want := slices.Contains(taken, region)
+			if verify(t, "ses", s.message(t, set("SigningCertURL", address), nil), s.access()) != want {
+				t.Errorf("the certificate of %s at %s: taken is not %v", name, region, want)
+			}
+		}
 	}
 	for _, address := range []string{
 		"http://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0.pem",
