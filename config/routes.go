@@ -84,7 +84,7 @@ type HTTPRoute struct {
 	CAFile            string   `yaml:"ca_file" doc:"As ca_file of smtp: who may sign the server's certificate, instead of this machine's authorities."`
 	Method            string   `yaml:"method" doc:"POST, PUT or PATCH." sample:"POST"`
 	Headers           []Pair   `yaml:"headers" doc:"NAME: VALUE of headers, 32 at most. Values are never printed."`
-	Body              string   `yaml:"body" doc:"JSON with placeholders in its texts: {{from}} {{to}} {{id}} {{tags}} {{raw_base64}} {{subject}} {{text}} {{html}} {{header:NAME}}. '{{tags}}' alone becomes a list." sample:"'{\"from\": \"{{header:From}}\", \"to\": \"{{to}}\", \"html\": \"{{html}}\"}'"`
+	Body              string   `yaml:"body" doc:"JSON with placeholders in its texts: {{from}} {{to}} {{id}} {{tag_id}} {{tags}} {{raw_base64}} {{subject}} {{text}} {{html}} {{header:NAME}}. '{{tags}}' alone becomes a list; {{tag_id}} is {{id}} with - for its dot." sample:"'{\"from\": \"{{header:From}}\", \"to\": \"{{to}}\", \"html\": \"{{html}}\"}'"`
 	ID                string   `yaml:"id" doc:"Where the message's id is in the answer, a JSON pointer." sample:"/id"`
 	IdempotencyHeader string   `yaml:"idempotency_header" doc:"A header that carries the send's id, by which the provider takes a mail once, however often it comes." sample:"Idempotency-Key"`
 	NotTaken          []string `yaml:"not_taken" doc:"Statuses from 500 on that say that the mail was not taken. The others leave it in doubt, but for 503, which is asked to slow down by." sample:"[502]"`

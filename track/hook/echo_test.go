@@ -48,3 +48,16 @@ func TestEchoNamesTheSend(t *testing.T) {
 		t.Error("resend takes a header")
 	}
 }
+
+// A tag of Resend has a hyphen where the id of a send has a dot; its events bring tags in
+// either form.
+func TestTagOfResendNamesTheSend(t *testing.T) {
+	const send = "0199d1a2b3c4d5e6f708192a3b4c5d6e.3"
+	tag := strings.ReplaceAll(send, ".", "-") // what {{tag_id}} of a route `http` is
+	for _, tags := range []string{`{"sluice-send":"` + tag + `"}`, `[{"name":"sluice-send","value":"` + tag + `"}]`} {
+		found := parse(t, "resend", `{"type":"email.opened","data":{"email_id":"e1","tags":`+tags+`}}`)
+		if len(found.Events) != 1 || found.Events[0].MessageID != send {
+			t.Errorf("%s: %+v", tags, found.Events)
+		}
+	}
+}

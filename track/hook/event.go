@@ -266,8 +266,8 @@ func levels(raw string) (deepest int) {
 // of the transport for SES, and the member that events have (INTERFACES.md, section 4).
 var sendTags = []string{ses.SendTag, "send"}
 
-// ownSend returns the id of the send that a tag of ours names, or "". In a tag of SES
-// the dot of an id is a hyphen.
+// ownSend returns the id of the send that a tag of ours names, or "". In a tag of SES or
+// Resend the dot of an id is a hyphen.
 func ownSend(metadata object) string {
 	for _, name := range sendTags {
 		id := metadata.text(name)

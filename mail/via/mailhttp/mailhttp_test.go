@@ -87,7 +87,7 @@ func TestRequest(t *testing.T) {
 	r := deliver(t, Settings{
 		URL: s.URL + "/v1/send?region=eu", Method: "PUT", Headers: []Header{{"authorization", "Bearer s3cret"}, {"Content-Type", "application/vnd.x+json"}},
 		IdempotencyHeader: "Idempotency-Key", ID: "/messages/0/id",
-		Body: `{"f":"{{from}}","to":["{{to}}"],"raw":"{{raw_base64}}","s":"Re: {{subject}}!","t":"{{text}}","h":"{{html}}","id":"{{id}}",
+		Body: `{"f":"{{from}}","to":["{{to}}"],"raw":"{{raw_base64}}","s":"Re: {{subject}}!","t":"{{text}}","h":"{{html}}","id":"{{id}}","tag":"{{tag_id}}",
 			"tags":"{{tags}}","all":"tags: {{ tags }}","from":"{{header:From}}","u":"{{header:List-Unsubscribe}}","none":"{{header:X-None}}"}`,
 	}, envelope())
 	if r.Kind != mail.ResultSent || r.ID != "9007199254740993" || r.Code != 202 || r.Remote == "" {
@@ -104,7 +104,7 @@ func TestRequest(t *testing.T) {
 	}
 	want := map[string]any{
 		"f": "bounce@example.com", "to": []any{`"a\"b"@example.org`}, "raw": base64.StdEncoding.EncodeToString([]byte(message)), "s": "Re: Grüße {{to}}!",
-		"t": "Grüße \"you\"!", "h": "<p>Hällo</p>", "id": envelope().Send, "tags": []any{"x", `y"`}, "all": `tags: x,y"`,
+		"t": "Grüße \"you\"!", "h": "<p>Hällo</p>", "id": envelope().Send, "tag": strings.ReplaceAll(envelope().Send, ".", "-"), "tags": []any{"x", `y"`}, "all": `tags: x,y"`,
 		"from": "Jürgen <j@news.example.com>", "u": "<https://m.example.com/u>", "none": "",
 	}
 	if !reflect.DeepEqual(body, want) {

@@ -15,6 +15,7 @@ import (
 //
 //	{{from}} {{to}}        the envelope's addresses
 //	{{id}}                 of the send, the same for each attempt
+//	{{tag_id}}             the same with a hyphen for its dot, which Resend's tags may not have
 //	{{tags}}               separated by commas; "{{tags}}" alone becomes a list
 //	{{raw_base64}}         the whole message
 //	{{subject}}            decoded
@@ -44,7 +45,7 @@ type template struct {
 	raw    bool // it has the whole message
 }
 
-var placeholders = []string{"from", "to", "id", "tags", "raw_base64", "subject", "text", "html", "header:NAME"}
+var placeholders = []string{"from", "to", "id", "tag_id", "tags", "raw_base64", "subject", "text", "html", "header:NAME"}
 
 // parseTemplate reads a template.
 func parseTemplate(text string) (*template, error) {
@@ -133,6 +134,8 @@ func (p *parts) value(at *piece, e *mail.Envelope) string {
 		return e.To
 	case "id":
 		return e.Send
+	case "tag_id":
+		return strings.ReplaceAll(e.Send, ".", "-") // package track/hook puts it back
 	case "subject":
 		return p.decoded("Subject")
 	case "text":
