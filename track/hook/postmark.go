@@ -30,15 +30,22 @@ var postmarkReasons = map[string]Reason{
 }
 
 // readPostmark reads a record. A bounce says in Type what it is, a change of a
-// subscription in SuppressionReason why mail to the address stopped.
+// subscription in SuppressionReason why mail to the address stopped. That of a hard bounce
+// or a complaint comes beside the record of it, which says more: it is no second event of
+// that type.
 func readPostmark(o object, _ *Request, _ *Result) []Event {
 	kind := o.text("RecordType")
 	switch {
 	case kind == "SubscriptionChange" && o["SuppressSending"].Raw == "false":
 		kind = "Subscribe"
 	case kind == "SubscriptionChange":
-		if kind = o.text("SuppressionReason"); kind == "" {
+		switch reason := o.text("SuppressionReason"); reason {
+		case "":
 			kind = "Unsubscribe"
+		case "HardBounce", "SpamComplaint":
+			kind += " " + reason // nothing that anybody knows
+		default:
+			kind = reason
 		}
 	case kind == "Bounce" || kind == "SpamComplaint":
 		if t := o.text("Type"); t != "" && (kind == "Bounce" || word(postmarkWords, t) != sluice.EventUnknown) {
