@@ -88,7 +88,8 @@ type Event struct {
 	BounceClass, Status       string
 	BounceType, BounceSubtype string
 
-	// OneOf is how many recipients a complaint names of which one has complained, above 1.
+	// OneOf is how many recipients a complaint names of which one has complained; it
+	// says something above 1.
 	OneOf int
 
 	// Several recipients of one element share these: do not change them. Metadata is in the

@@ -85,8 +85,10 @@ func readResend(o object, r *Request, _ *Result) []Event {
 		e.Type = word(resendWords, name)
 	}
 	e.timed(o.text("created_at")) // that of data is the mail's
-	// It does not say which of several recipients it means.
-	if to := data.texts("to"); len(to) > 0 {
+	// It does not say which of several recipients it means: held against the first, a bounce
+	// or complaint would cut off somebody else.
+	to := data.texts("to")
+	if len(to) == 1 {
 		e.Recipient = address(to[0])
 	}
 	switch e.Type {
@@ -99,6 +101,8 @@ func readResend(o object, r *Request, _ *Result) []Event {
 		e.MTAResponse = strings.Join(bounce.texts("diagnosticCode"), "\n")
 		said := refused(bounce.text("type"), bounce.text("subType"))
 		e.bounced(&said)
+	case sluice.EventComplained:
+		e.OneOf = len(to)
 	case sluice.EventRejected:
 		e.Description, e.RejectReason = data.inner("suppressed").text("message"), ReasonBlocked
 	case sluice.EventFailed:
