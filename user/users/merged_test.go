@@ -122,3 +122,29 @@ func TestMergeByNameOfMergedUser(t *testing.T) {
 		}
 	}
 }
+
+// A database that has gone back may have lost whom a merge in the log names as the one who
+// stays. A user that it still has, or has merged elsewhere, is not erased.
+func TestMergeIntoLost(t *testing.T) {
+	for _, merged := range []bool{false, true} {
+		m := newModel(t, 2)
+		a, b := pair(2)
+		m.add(set(external(a), `{"x":1}`))
+		m.add(set(external(b), `{"y":1}`))
+		m.settle()
+		id, was := m.who(external(a))
+		lost := user.Key{Kind: user.KeyUser, Name: user.ID{Partition: external(b).Partition(2), Number: 1009}.String()}
+		was.AddFormer(a)
+		was.AddFormer(id.String())
+		m.addTo(external(b).Partition(2), user.Update{Op: user.OpAbsorb, Key: lost, Name: id.String(), Body: string(was.Append(nil))})
+		if merged {
+			m.add(mergeInto(external(a), external(b)))
+			m.step(9, external(a).Partition(2))
+		}
+		m.settle()
+		_, p := m.who(external(a))
+		if len(m.erased) > 0 || len(m.dead) > 0 || p == nil || p.Custom.Get("x") != "1" {
+			t.Errorf("merged %v: %s, erased %v, dead %+v", merged, dump(p), m.erased, m.dead)
+		}
+	}
+}

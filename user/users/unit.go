@@ -263,7 +263,8 @@ func queryOf(updates []Update) user.Query {
 			if k, ok := MergeKey(u.Name); ok {
 				add(k)
 			}
-		case user.OpAbsorb: // whose keys are those by now; what cannot be read becomes a dead letter later
+		case user.OpAbsorb: // what became of the one who goes, and whose keys are those by now; what cannot be read becomes a dead letter later
+			add(user.Key{Kind: user.KeyUser, Name: u.Name})
 			if p, err := profile.Parse(u.Body); err == nil {
 				for _, k := range keysOf(p) {
 					add(k)
