@@ -104,6 +104,10 @@ func (u *Unit) sizeWith(p *profile.Profile, change func(*profile.Profile)) int {
 	if !u.careful {
 		return 0
 	}
+	return u.triedSize(p, change)
+}
+
+func (u *Unit) triedSize(p *profile.Profile, change func(*profile.Profile)) int {
 	c := p.Clone()
 	change(c)
 	u.scratch = c.Append(u.scratch[:0])
@@ -370,7 +374,8 @@ func (u *Unit) merge(up *Update, id user.ID, x *person) {
 
 // hand merges x into another user, with what moves to that one: x becomes a
 // tombstone, and its keys become the other's. Where both together are too
-// large, both stay as they are.
+// large, both stay as they are. Of one of another partition that is judged by what
+// was read here; if that one has grown since, absorb refuses it.
 func (u *Unit) hand(up *Update, id user.ID, x *person, goes *profile.Profile, to user.ID, other *person) {
 	keys := keysOf(goes)
 	goes = goes.Clone()
@@ -381,17 +386,19 @@ func (u *Unit) hand(up *Update, id user.ID, x *person, goes *profile.Profile, to
 	if up.Op == user.OpMerge {
 		goes.MergeAliases()
 	}
-	here := to.Partition == up.Place.Partition
-	if here {
-		p, err := other.look()
-		if err != nil {
-			u.deadLetter(up, err.Error())
-			return
-		}
-		if why := u.apart(to, p, goes); why != "" {
-			u.deadLetter(up, why)
-			return
-		}
+	p, err := other.look()
+	if err != nil {
+		u.deadLetter(up, err.Error())
+		return
+	}
+	here, tried, text := to.Partition == up.Place.Partition, u.careful, ""
+	if !here { // nobody tries again with care if that one gets too large
+		text = string(goes.Append(nil))
+		tried = len(other.row.Profile)+len(text) > user.MaxProfileBytes
+	}
+	if why := u.apart(to, p, goes, tried); why != "" {
+		u.deadLetter(up, why)
+		return
 	}
 	c := u.result.Changes
 	for _, k := range keys {
@@ -413,7 +420,7 @@ func (u *Unit) hand(up *Update, id user.ID, x *person, goes *profile.Profile, to
 	} // else this transaction makes it: nobody else knows it, and no row of it can be locked
 	took := *up
 	took.Op, took.Key = user.OpAbsorb, user.Key{Kind: user.KeyUser, Name: to.String()}
-	took.Name, took.Body = id.String(), string(goes.Append(nil))
+	took.Name, took.Body = id.String(), text
 	u.forward(&took, to)
 }
 
@@ -424,7 +431,7 @@ func (u *Unit) absorb(up *Update, id user.ID, x *person) {
 		u.deadLetter(up, err.Error())
 		return
 	}
-	if why := u.apart(id, x.profile, other); why != "" {
+	if why := u.apart(id, x.profile, other, u.careful); why != "" {
 		u.deadLetter(up, why)
 		return
 	}
@@ -440,12 +447,16 @@ func (u *Unit) absorb(up *Update, id user.ID, x *person) {
 	}
 }
 
-// apart says why one profile cannot take in another, or "".
-func (u *Unit) apart(id user.ID, p, other *profile.Profile) string {
+// apart says why one profile cannot take in another, or "". Their size is looked at if it
+// is tried.
+func (u *Unit) apart(id user.ID, p, other *profile.Profile, tried bool) string {
 	if n := len(p.Former) + len(other.Former); n > profile.MaxFormer {
 		return fmt.Sprintf("user %s would have %d names of users who were merged into it, at most %d are allowed: its erasure must find them all", id, n, profile.MaxFormer)
 	}
-	if bytes := u.sizeWith(p, func(c *profile.Profile) { c.Merge(other) }); bytes > user.MaxProfileBytes {
+	if !tried {
+		return ""
+	}
+	if bytes := u.triedSize(p, func(c *profile.Profile) { c.Merge(other) }); bytes > user.MaxProfileBytes {
 		return tooLarge(id, bytes)
 	}
 	return ""

@@ -401,8 +401,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// Two who together are too large are not merged: neither is lost. Where the one
-// who stays is of another partition, the other's profile is a dead letter.
+// Two who together are too large are not merged: both stay as they are, also where they
+// are of two partitions.
 func TestTooLargeTogether(t *testing.T) {
 	half := user.MaxProfileBytes/profile.MaxValueBytes/2 + 1
 	for _, partitions := range []int{1, 2} {
@@ -419,18 +419,17 @@ func TestTooLargeTogether(t *testing.T) {
 		m.settle()
 		idA, pA := m.who(external(a))
 		idB, pB := m.who(external(b))
-		if len(pB.Custom) != half || pB.Events[0].Count != 1 || len(m.dead) != 1 {
-			t.Errorf("%d partitions: %d attributes, %d dead letters", partitions, len(pB.Custom), len(m.dead))
+		if idA == idB || len(pA.Custom) != half || len(pB.Custom) != half || pB.Events[0].Count != 1 || len(m.dead) != 1 || m.dead[0].Update.Op != user.OpMerge {
+			t.Errorf("%d partitions: %v has %d attributes, %v %d, %d dead letters", partitions, idA, len(pA.Custom), idB, len(pB.Custom), len(m.dead))
 		}
-		switch dead := m.dead[0].Update; partitions {
-		case 1:
-			if idA == idB || len(pA.Custom) != half || dead.Op != user.OpMerge {
-				t.Errorf("%v has %d attributes; operation %d", idA, len(pA.Custom), dead.Op)
-			}
-		default:
-			if p, err := profile.Parse(dead.Body); err != nil || dead.Op != user.OpAbsorb || len(p.Custom) != half {
-				t.Errorf("operation %d: %v", dead.Op, err)
-			}
+		// Of those that they have in common one is kept: so these two fit.
+		c := user.AliasKey("l", "c")
+		m.add(set(c, large(half, half)))
+		m.settle()
+		m.add(mergeInto(c, external(b)))
+		m.settle()
+		if id, p := m.who(c); id != idB || len(p.Custom) != half || len(m.dead) != 1 {
+			t.Errorf("%d partitions: %v has %d attributes, %d dead letters", partitions, id, len(p.Custom), len(m.dead))
 		}
 	}
 }
@@ -468,24 +467,28 @@ func TestEraseMany(t *testing.T) {
 	}
 }
 
-// A user that has taken over as many users as allowed takes over no more.
+// A user that has taken over as many users as allowed takes over no more: both stay as
+// they are, also where they are of two partitions.
 func TestMergedTooOften(t *testing.T) {
-	m := newModel(t, 1)
-	p := &profile.Profile{ExternalID: "b"}
-	for i := range profile.MaxFormer - 1 {
-		p.AddFormer(fmt.Sprintf("%05d", i))
-	}
-	m.add(set(external("a"), `{"x":1}`))
-	m.add(set(external("b"), `{"y":1}`))
-	m.settle()
-	id := m.keys[external("b")]
-	row := m.users[id]
-	row.Profile = string(p.Append(nil))
-	m.users[id] = row
-	m.add(mergeInto(external("a"), external("b")))
-	m.settle()
-	if _, a := m.who(external("a")); a.ExternalID != "a" || a.Custom.Get("x") != "1" || len(m.dead) != 1 {
-		t.Errorf("%s, %d dead letters", dump(a), len(m.dead))
+	for _, partitions := range []int{1, 2} {
+		m := newModel(t, partitions)
+		a, b := pair(2)
+		p := &profile.Profile{ExternalID: b}
+		for i := range profile.MaxFormer - 1 {
+			p.AddFormer(fmt.Sprintf("%05d", i))
+		}
+		m.add(set(external(a), `{"x":1}`))
+		m.add(set(external(b), `{"y":1}`))
+		m.settle()
+		id := m.keys[external(b)]
+		row := m.users[id]
+		row.Profile = string(p.Append(nil))
+		m.users[id] = row
+		m.add(mergeInto(external(a), external(b)))
+		m.settle()
+		if _, kept := m.who(external(a)); kept.ExternalID != a || kept.Custom.Get("x") != "1" || len(m.dead) != 1 {
+			t.Errorf("%d partitions: %.300s, %d dead letters", partitions, dump(kept), len(m.dead))
+		}
 	}
 }
 
