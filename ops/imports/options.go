@@ -72,12 +72,20 @@ func (i *Into) Import(o *store.ImportOptions) *ingest.Import {
 		Options: ingest.EventOptions{App: o.App, Dedupe: cmp.Or(o.Dedupe, idField), Optional: o.Dedupe == ""},
 	}
 	if o.Exported {
-		im.Parse = transfer.ParseExported
+		im.Parse = parseExported
 	}
 	if o.Kind == store.ImportUsers {
 		im.Update = i.UserLine
 	}
 	return im
+}
+
+// parseExported reads a line of an export, which does not say who reported the event. It is
+// trusted with consent, as all that an operator imports.
+func parseExported(line string, e *sluice.Event) error {
+	err := transfer.ParseExported(line, e)
+	e.Origin = sluice.OriginTrusted
+	return err
 }
 
 // Stored tells how far the store is.
