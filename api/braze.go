@@ -257,7 +257,7 @@ func (c *brazeCall) answer() (done braze.Reply, err error) {
 	if c.services = s.program.Services(); c.services == NotRunning {
 		return done, errNotRunning
 	}
-	done, err = c.e.Answer(ctx, &braze.Request{Body: body.text(), Query: c.query, ID: c.r.PathValue(braze.CampaignID), Now: c.started, Core: c, Stores: brazeStores(c.services), Sender: sourceAPI + c.sender})
+	done, err = c.e.Answer(ctx, &braze.Request{Body: body.text(), Query: c.query, ID: c.r.PathValue(braze.CampaignID), Now: c.started, Core: c, Log: s.log, Stores: brazeStores(c.services), Sender: sourceAPI + c.sender})
 	if err == nil && c.e.Limit != braze.LimitNone {
 		s.rates.spend(who, max(1, done.Accepted+done.Refused))
 	}

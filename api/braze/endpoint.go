@@ -3,6 +3,7 @@ package braze
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"time"
@@ -76,6 +77,7 @@ type Request struct {
 	ID    string // of the path, where it has one: CampaignID
 	Now   time.Time
 	Core  Core
+	Log   *slog.Logger
 	Stores
 
 	// Sender is who sends it, as sources of suppressions name the sender.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"strings"
 	"testing"
@@ -170,7 +171,7 @@ func (w *written) call(t *testing.T, path, body string) (int, string) {
 		if e.Path != path {
 			continue
 		}
-		r, err := e.Answer(t.Context(), &Request{Body: body, Query: values, ID: id, Now: now, Core: w, Stores: w.stores()})
+		r, err := e.Answer(t.Context(), &Request{Body: body, Query: values, ID: id, Now: now, Core: w, Log: slog.New(slog.DiscardHandler), Stores: w.stores()})
 		if err != nil {
 			text := err.Error()
 			if told, ok := errors.AsType[*sluice.Error](err); ok && !strings.HasPrefix(text, told.Error()) {

@@ -288,17 +288,15 @@ func listScheduled(ctx context.Context, r *Request) (Reply, error) {
 	const day = 24 * 60 * 60 * 1000
 	end -= end % day // Braze takes it for a midnight
 	all := []broadcast{}
-	var bad error // of a schedule
 	err := r.Schedules.EachSchedule(ctx, mail.ScheduleWaiting, mail.SchedulePlace{}, end, maxBroadcasts, func(row *mail.Schedule) bool {
-		var b broadcast
-		if b, bad = broadcastOf(row); bad == nil {
-			all = append(all, b)
+		b, err := broadcastOf(row)
+		if err != nil { // it is in doubt when it is due
+			r.Log.WarnContext(ctx, "a schedule that cannot be read is left out of a list; a newer program may have made it", "schedule", row.ID, "error", err)
+			return true
 		}
-		return bad == nil
+		all = append(all, b)
+		return true
 	})
-	if bad != nil {
-		return Reply{}, bad
-	}
 	if err != nil {
 		return Reply{}, unread(err)
 	}

@@ -208,7 +208,8 @@ func TestReleaseGoesOn(t *testing.T) {
 	}
 }
 
-// What cannot be read is put aside, and keeps nobody waiting.
+// What cannot be read is left out of a list, and put aside when it is due. It keeps nobody
+// waiting.
 func TestScheduleThatCannotBeRead(t *testing.T) {
 	w := newMailing(t)
 	x, clock := w.releaser()
@@ -216,6 +217,9 @@ func TestScheduleThatCannotBeRead(t *testing.T) {
 	bad := mail.Schedule{ID: sluice.NewUUID(now), State: mail.ScheduleWaiting, DueMillis: 1, Request: "{", CreatedMillis: 1, UpdatedMillis: 1}
 	if err := w.store.AddSchedule(t.Context(), bad); err != nil {
 		t.Fatal(err)
+	}
+	if status, text := w.call(t, "/messages/scheduled_broadcasts?end_time=2026-11-22", ""); status != 200 || strings.Count(text, `"id":`) != 1 || !strings.Contains(text, id) {
+		t.Errorf("%d %s", status, text)
 	}
 	clock.Move(time.Hour)
 	if _, err := x.Pass(t.Context()); err == nil || !strings.Contains(err.Error(), bad.ID) {
