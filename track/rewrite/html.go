@@ -54,7 +54,11 @@ var room = strings.Repeat("A", link.TokenBytes)
 
 // Analyse finds what is to be replaced in HTML, or returns nil: nothing is. HTML
 // that is broken is left as it is from where a browser would see no tags any more.
+// HTML of more than mime.MaxBodyBytes, as it is or as it would become, is left as a whole.
 func Analyse(source string, o *Options) *Doc {
+	if len(source) > mime.MaxBodyBytes {
+		return nil
+	}
 	w := writer{o: o, source: source}
 	z := scanner{s: source}
 	body := -1 // where the last </body> is, in the text

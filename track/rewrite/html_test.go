@@ -105,6 +105,8 @@ func TestLinks(t *testing.T) {
 		{"raw text", `<style>a:after{content:'<a href="https://a/">'}</style><script>"<a href='https://a/'>"</SCRIPT ><title><a href="https://a/"></title><textarea><a href="https://a/"></textarea><a href="https://b/">`,
 			`<style>a:after{content:'<a href="https://a/">'}</style><script>"<a href='https://a/'>"</SCRIPT ><title><a href="https://a/"></title><textarea><a href="https://a/"></textarea><a href="<1 https://b/>">`},
 		{"CDATA", `<![CDATA[ > <a href="https://a/"> ]]><a href="https://b/">`, `<![CDATA[ > <a href="https://a/"> ]]><a href="<1 https://b/>">`},
+		{"CDATA without an end", `<![CDATA[ ]> <a href="https://a/"> <![CDATA[ ]><a href="https://b/">`, `<![CDATA[ ]> <a href="<1 https://a/>"> <![CDATA[ ]><a href="<2 https://b/>">`},
+		{"CDATA with and without an end", `<![CDATA[ > ]]><a href="https://a/"><![CDATA[ ]><a href="https://b/">`, `<![CDATA[ > ]]><a href="<1 https://a/>"><![CDATA[ ]><a href="<2 https://b/>">`},
 		{"declarations", `<?xml a="<" ?><!DOCTYPE html><a href="https://b/">`, `<?xml a="<" ?><!DOCTYPE html><a href="<1 https://b/>">`},
 		{"> in a value", `<a title="1 > 0" href="https://a/">`, `<a title="1 > 0" href="<1 https://a/>">`},
 		{"text", `1 < 2 <3 <a href="https://a/">`, `1 < 2 <3 <a href="<1 https://a/>">`},
@@ -159,10 +161,32 @@ func TestBounds(t *testing.T) {
 	if d := Analyse(one+strings.Repeat("x", 4<<20), &both); d != nil {
 		t.Errorf("HTML would become %d bytes", len(d.text))
 	}
+	if d := Analyse(strings.Repeat("<a data-sluice-track>", 4<<20/20), &both); d != nil {
+		t.Errorf("HTML of more than 4 MiB was read, to become %d bytes", len(d.text))
+	}
 	o := both
 	o.ASCII = true
 	if got := read(t, rewritten(t, `<a href="https://a/ä"><a href="https://b/">`, &o)); !strings.Contains(got, `"https://a/ä"`) || !strings.Contains(got, "<1 https://b/>") {
 		t.Errorf("in a charset that is not known: %s", got)
+	}
+}
+
+// The end of CDATA is looked for once where there is none, and not at each CDATA, which
+// would take the square of the length: hours, for a mail of some megabytes.
+func TestEndOfCDATAIsLookedForOnce(t *testing.T) {
+	var found tag
+	first := scanner{s: "<![CDATA[><p>"}
+	if !first.next(&found) || !first.noCDATAEnd {
+		t.Errorf("%+v at %d: no ]]> was found, and that is forgotten", found, first.pos)
+	}
+	// What is remembered is believed: this one, against the truth, is not looked for.
+	next := scanner{s: "<![CDATA[><p>]]><i>", noCDATAEnd: true}
+	if !next.next(&found) || found.start != len("<![CDATA[>") {
+		t.Errorf("%+v: ]]> was looked for again", found)
+	}
+	ended := scanner{s: "<![CDATA[><p>]]><![CDATA[><b>]]><i>"}
+	if !ended.next(&found) || found.start != strings.Index(ended.s, "<i>") || ended.noCDATAEnd {
+		t.Errorf("%+v: each CDATA has an end", found)
 	}
 }
 
@@ -203,6 +227,7 @@ func FuzzRewrite(f *testing.F) {
 	for _, s := range []string{
 		`<body class=x><a href="https://a/?b=1&amp;c=2">x</a></body>`, `<a href=https://a/>`, `<!-- <a href="https://a/"> -->`, `<script><!--<script></script><a href=https://a/>`,
 		`<![CDATA[ ]]><a href='https://a/'>`, `<a href="https://a/&copy=1&copy;&notit;&#x80;&#0;">`, "<svg><title/><a href='https://a'>", "<a =href=https://a/ href=https://b/><area href=http://c>",
+		"<![CDATA[]>" + strings.Repeat("<![CDATA[]>", 50) + "<a href='https://a/'>",
 	} {
 		f.Add(s)
 	}

@@ -17,6 +17,10 @@ type scanner struct {
 	// ended says that the document ends within something that hides what would be
 	// put behind it: a comment, a tag, raw text.
 	ended bool
+
+	// noCDATAEnd says that there is no ]]> behind pos. Looking for it again at each
+	// CDATA would take the square of the document's length.
+	noCDATAEnd bool
 }
 
 // tag is a start or end tag.
@@ -69,11 +73,12 @@ func (z *scanner) comment() bool {
 	switch {
 	case strings.HasPrefix(rest, "<!--"):
 		return z.skipComment()
-	case strings.HasPrefix(rest, "<![CDATA["):
+	case strings.HasPrefix(rest, "<![CDATA[") && !z.noCDATAEnd:
 		if end := strings.Index(rest, "]]>"); end >= 0 {
 			z.pos += end + len("]]>")
 			return true
 		}
+		z.noCDATAEnd = true
 	}
 	end := strings.IndexByte(rest, '>')
 	z.pos += end + 1
