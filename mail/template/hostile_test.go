@@ -73,6 +73,7 @@ func TestHostile(t *testing.T) {
 		"texts searched":      {"{% assign s = 'xx' %}{% for i in (1..18) %}{% assign s = s | append: s %}{% endfor %}{% for i in (1..1000) %}{% assign h = s | has: 'y' %}{% endfor %}", ``, "more than 100000 steps"},
 		"quotients":           {"{% for i in (1..100000) %}{% assign q = 1.0 | divided_by: 3.0 %}{% endfor %}", ``, "more than 100000 steps"},
 		"computed names":      {"{{ " + strings.Repeat("[", 100_000) + " }}", ``, "nested more than 16 deep"},
+		"empty comments":      {strings.Repeat("{%comment%}{%endcomment%}", 20_900) + "{%comment%}", ``, "has no {% endcomment %}"},
 		"raw in comments":     {"{% comment %}" + strings.Repeat("{%raw%}", 60_000), ``, "has no {% endcomment %}"},
 		"liquid in liquid":    {"{% " + strings.Repeat("liquid ", 70_000) + "echo x b %}", ``, `unexpected "b"`},
 		"aborted":             {"\n\n{% if true %}{% abort_message('not you') %}{% endif %}", ``, "text, line 3: the template sends no mail to this recipient: not you"},
@@ -85,6 +86,34 @@ func TestHostile(t *testing.T) {
 		if !strings.Contains(e.Error(), c.want) {
 			t.Errorf("%s: got %q, want %q", name, e.Error(), c.want)
 		}
+	}
+}
+
+// "endraw" is looked for where a comment has {% raw %}, and no more once there is none.
+// At each comment, in all of the source, it would take the square of its length.
+func TestEndrawIsLookedForOnce(t *testing.T) {
+	const raw, none = "{%raw%}", "{%endcomment%}"
+	comment := func(s *scanner) int {
+		if _, err := s.verbatim("comment", 1); err != nil {
+			t.Fatal(err)
+		}
+		return s.at
+	}
+	s := scanner{source: none + raw + none + raw + none}
+	if comment(&s); s.noEndraw {
+		t.Error("a comment without {% raw %} has looked for its end")
+	}
+	if at := comment(&s); at != len(none+raw+none) || !s.noEndraw {
+		t.Errorf("at %d: there is no endraw, and that is forgotten", at)
+	}
+	// What is remembered is believed: this one, against the truth, is not looked for.
+	s = scanner{source: raw + none + "{%endraw%}" + none, noEndraw: true}
+	if at := comment(&s); at != len(raw+none) {
+		t.Errorf("at %d: endraw was looked for again", at)
+	}
+	s = scanner{source: raw + none + "{%endraw%}" + none + raw + none + "{%endraw%}" + none}
+	if comment(&s); comment(&s) != len(s.source) || s.noEndraw {
+		t.Errorf("at %d of %d: each {%% raw %%} has an end", s.at, len(s.source))
 	}
 }
 

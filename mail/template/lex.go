@@ -26,6 +26,10 @@ type scanner struct {
 	line   int  // of at
 	trim   bool // the piece before ended with a dash: blanks after it go
 
+	// noEndraw says that "endraw" does not stand behind at. Looking for it again at each
+	// comment would take the square of the source's length.
+	noEndraw bool
+
 	lines    []string // of a {% liquid %} tag, still to come: each is a tag
 	lineText int      // the line of lines[0]
 }
@@ -183,10 +187,7 @@ func (s *scanner) verbatim(name string, line int) (string, *Error) {
 		return "", s.verbatimLines(name, line)
 	}
 	start, depth, leftTrimmed := s.at, 1, s.trim
-	lastRaw, raw := 0, false
-	if name == "comment" {
-		lastRaw = strings.LastIndex(s.source, "endraw")
-	}
+	raw := false
 	for i := s.at; ; i += 2 {
 		n := strings.Index(s.source[i:], "{%")
 		if n < 0 {
@@ -204,8 +205,9 @@ func (s *scanner) verbatim(name string, line int) (string, *Error) {
 			return "", syntaxError(line, "{%% doc %%} stands in {%% doc %%}; one has to end before the next begins")
 		case inner == "comment" && name == "comment":
 			depth++
-		case inner == "raw":
-			raw = i < lastRaw
+		case inner == "raw" && name == "comment" && !s.noEndraw:
+			raw = strings.Contains(s.source[i:], "endraw")
+			s.noEndraw = !raw
 		}
 		if depth > 0 {
 			continue
