@@ -68,8 +68,12 @@ func fromXtext(s string) string {
 	return b.String()
 }
 
+// maxHexDigits are the digits of the last character of Unicode.
+const maxHexDigits = 6
+
 // fromUnitext decodes what an address of the type utf-8 has beyond ASCII (RFC 6533,
-// 3): \x{HEX} is a character. What is no such form stays as it is.
+// 3): \x{HEX} is a character. What is no such form stays as it is. The end of one is
+// looked for within maxHexDigits: at each, the whole rest would take the square.
 func fromUnitext(s string) string {
 	var b strings.Builder
 	for {
@@ -78,7 +82,7 @@ func fromUnitext(s string) string {
 		if !found {
 			return b.String()
 		}
-		digits, rest, closed := strings.Cut(after, "}")
+		digits, _, closed := strings.Cut(after[:min(len(after), maxHexDigits+1)], "}")
 		n, err := strconv.ParseUint(digits, 16, 32)
 		if !closed || err != nil || n < ' ' || !utf8.ValidRune(rune(n)) {
 			b.WriteString(`\x{`)
@@ -86,6 +90,6 @@ func fromUnitext(s string) string {
 			continue
 		}
 		b.WriteRune(rune(n))
-		s = rest
+		s = after[len(digits)+1:]
 	}
 }

@@ -72,7 +72,8 @@ type report struct {
 	id       string // its own
 	time     string // when it was written
 	subject  string
-	kept     []field // what all its events have in their metadata
+	returned []field // what the returned head gives the metadata of all its events
+	kept     []field // what the report gives the metadata of all its events
 }
 
 func readMail(b []byte) *report {
@@ -95,8 +96,13 @@ func readMail(b []byte) *report {
 }
 
 // setAbout finds the id of the mail that the report is about: in its head, which is
-// returned, or in what the report says it answers (RFC 5322, 3.6.4).
+// returned, or in what the report says it answers (RFC 5322, 3.6.4). What its events keep
+// of that head is read here, once for all of them.
 func (m *report) setAbout() {
+	m.returned = m.returned[:0]
+	for _, name := range [...]string{"cfbl-feedback-id", "feedback-id", "return-path"} { // RFC 9477, 3.2
+		m.returned = append(m.returned, metadataOf(field{name, m.original.get(name)}))
+	}
 	m.about = messageID(m.original.get("message-id"))
 	if m.about == "" {
 		m.about = lastMessageID(m.head.get("in-reply-to"))
@@ -112,8 +118,8 @@ func (m *report) event(name, recipient string) Event {
 		Type: name, Recipient: recipient, MessageID: m.about, Time: m.time, Description: m.subject,
 		Tags: []string{}, Metadata: make(map[string]string),
 	}
-	for _, name := range []string{"cfbl-feedback-id", "feedback-id", "return-path"} { // RFC 9477, 3.2
-		e.keep(metadataOf(field{name, m.original.get(name)}))
+	for _, f := range m.returned {
+		e.keep(f)
 	}
 	return e
 }
