@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"sluice"
+	"sluice/lib/connlimit"
 )
 
 // Bounds of a body.
@@ -42,6 +43,10 @@ const (
 	// in plenty, leaves half of the memory to the others.
 	maxHeldOfSender = maxHeldBytes / 2
 
+	// maxHeldOfStranger bounds those of one network of strangers: one whose bodies stall
+	// leaves the rest to the others. It is as much as the longest body takes.
+	maxHeldOfStranger = maxEventsBytes
+
 	// maxParallelUnpacks bounds the readers of packed bodies and their windows.
 	maxParallelUnpacks = 8
 
@@ -56,6 +61,25 @@ const (
 type memory interface {
 	Take(n int) bool // reports whether n bytes were there
 	Give(n int)
+}
+
+// both is memory that is counted in two places.
+type both struct{ one, other memory }
+
+func (b both) Take(n int) bool {
+	if !b.one.Take(n) {
+		return false
+	}
+	if !b.other.Take(n) {
+		b.one.Give(n)
+		return false
+	}
+	return true
+}
+
+func (b both) Give(n int) {
+	b.one.Give(n)
+	b.other.Give(n)
 }
 
 // buffer is the memory of one body, counted in a budget.
@@ -220,9 +244,11 @@ type arriving struct {
 	end     time.Time
 }
 
-// stranger has the body of a request come on as arriving says.
-func (s *Server) stranger(w http.ResponseWriter, r *http.Request) {
+// stranger has the body of a request come on as arriving says, and returns the network that
+// it comes from: of IPv6 a /48, of which one person may have all.
+func (s *Server) stranger(w http.ResponseWriter, r *http.Request) (network string) {
 	r.Body = &arriving{r.Body, http.NewResponseController(w), s.strangerWithin, time.Now().Add(s.http.ReadTimeout)}
+	return connlimit.Network(connlimit.Sender(r, s.proxies), 48)
 }
 
 func (a *arriving) Read(b []byte) (int, error) {

@@ -25,7 +25,7 @@ import (
 const (
 	// maxStrangersBytes bounds the bodies that are read before it is known whose
 	// they are, of all requests together: some old clients have their key there.
-	maxStrangersBytes = 16 << 20
+	maxStrangersBytes = 64 << 20
 
 	// parallelBraze bounds the calls that may wait for the database; others wait
 	// for slotWait. Each call that waits for more than that has as many of its own.
@@ -37,12 +37,14 @@ type dialect struct {
 	limits    *braze.Limiter
 	calls     map[string]braze.LimitName // by their paths
 	strangers *connlimit.Budget
+	shares    *connlimit.Shares // of strangers, by network
 	slots     chan struct{}
 	waiting   map[string]chan struct{} // the slots of calls that wait, by their paths
 }
 
 func newDialect(limits braze.Limits) *dialect {
-	d := &dialect{limits: braze.NewLimiter(limits), calls: make(map[string]braze.LimitName), strangers: connlimit.NewBudget(maxStrangersBytes), slots: make(chan struct{}, parallelBraze), waiting: make(map[string]chan struct{})}
+	b := connlimit.NewBudget(maxStrangersBytes)
+	d := &dialect{limits: braze.NewLimiter(limits), calls: make(map[string]braze.LimitName), strangers: b, shares: b.Shares(maxHeldOfStranger), slots: make(chan struct{}, parallelBraze), waiting: make(map[string]chan struct{})}
 	for _, e := range braze.Endpoints() {
 		d.calls[e.Path] = e.Limit
 	}
@@ -279,8 +281,8 @@ func (c *brazeCall) identify() (key.Identity, error) {
 		c.key = c.query.Get("api_key")
 		if c.key == "" && c.e.Method == http.MethodPost {
 			var err error
-			c.s.stranger(c.w, c.r)
-			if c.body, err = readBody(c.r, c.s.dialect.strangers, maxEventsBytes); err != nil {
+			network := c.s.stranger(c.w, c.r)
+			if c.body, err = readBody(c.r, c.s.dialect.shares.Of(network), maxEventsBytes); err != nil {
 				return key.Identity{}, err
 			}
 			c.key = braze.KeyIn(c.body.text())

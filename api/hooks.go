@@ -47,7 +47,8 @@ const (
 type hooks struct {
 	*hook.Receiver // nil: there are no sources
 	budget         *connlimit.Budget
-	parts          map[string]*connlimit.Budget // of the budget, by source
+	shares         *connlimit.Shares            // of budget, by network
+	parts          map[string]*connlimit.Budget // what of it one source may have, by source
 	slots          chan struct{}
 	chunks         sync.Pool // *chunk
 
@@ -59,8 +60,9 @@ type hooks struct {
 }
 
 func newHooks(r *hook.Receiver) *hooks {
+	b := connlimit.NewBudget(maxHeldHookBytes)
 	h := &hooks{
-		Receiver: r, parts: make(map[string]*connlimit.Budget), budget: connlimit.NewBudget(maxHeldHookBytes), slots: make(chan struct{}, maxHooked), complained: make(map[string]time.Time),
+		Receiver: r, parts: make(map[string]*connlimit.Budget), budget: b, shares: b.Shares(maxHeldOfStranger), slots: make(chan struct{}, maxHooked), complained: make(map[string]time.Time),
 		chunks:   sync.Pool{New: func() any { return &chunk{} }},
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_hook_requests_total", Help: "Requests of mail providers, by the entry of hooks."}, []string{"hook", "provider"}),
 		refused:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_hook_refused_total", Help: "Requests of mail providers that were refused, and events that became dead letters (dead_letter), by the entry of hooks."}, []string{"hook", "provider", "reason"}),
@@ -71,7 +73,7 @@ func newHooks(r *hook.Receiver) *hooks {
 		return h
 	}
 	for _, s := range r.Sources() { // also those from which nothing comes
-		h.parts[s.Name] = h.budget.Part(maxHeldOfHook)
+		h.parts[s.Name] = connlimit.NewBudget(maxHeldOfHook)
 		h.requests.WithLabelValues(s.Name, s.Provider.Name)
 		h.events.WithLabelValues(s.Name, s.Provider.Name)
 		h.refused.WithLabelValues(s.Name, s.Provider.Name, hookUnauthentic)
@@ -136,8 +138,8 @@ func (s *Server) takeHook(w http.ResponseWriter, r *http.Request, source *hook.S
 		return all, errLargerThan(source.MaxBodyBytes())
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, int64(source.MaxBodyBytes()))
-	s.stranger(w, r)
-	body, err := readBody(r, s.hooks.parts[source.Name], maxEventsBytes)
+	network := s.stranger(w, r)
+	body, err := readBody(r, both{s.hooks.parts[source.Name], s.hooks.shares.Of(network)}, maxEventsBytes)
 	defer func() { body.release() }()
 	if err != nil {
 		return all, err

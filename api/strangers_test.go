@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,6 +91,64 @@ func TestStrangersAtAHook(t *testing.T) {
 			t.Errorf("where strangers have all of a: %s answers %d, want %d", name, res.StatusCode, want)
 		}
 	}
+}
+
+// Bodies of strangers from one network that stall take a part of the memory for such bodies,
+// at hooks and at calls of Braze's with their key in the body. What others send is taken.
+func TestANetworkOfStrangersLeavesMemoryToOthers(t *testing.T) {
+	sendgrid, err := hook.Find("sendgrid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := openKeys(t)
+	receiver := hook.NewReceiver([]hook.Source{{Name: "a", Provider: sendgrid, Secrets: []string{"a secret of a test"}}}, hook.Options{})
+	s := New("127.0.0.1:0", &program{intake: intakeOf(t), keys: db, users: db}, slog.New(slog.DiscardHandler), Options{Hooks: receiver, Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
+	s.strangerWithin, s.http.ReadTimeout = 10*time.Minute, 10*time.Minute
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, s)
+	_, key := addKey(t, db, "users.export.ids")
+	const hooks, calls, signature = "/hooks/sendgrid/a", "/users/export/ids", "X-Twilio-Email-Event-Webhook-Signature"
+	post := func(from, path string, want int) {
+		t.Helper()
+		got := callBraze(t, "http://"+s.Address()+path, http.MethodPost, "", `{"external_ids":["u"],"api_key":"`+key+`"}`, "X-Forwarded-For", from, signature, "x")
+		if got.status != want {
+			t.Errorf("%s from %s: %d %s, want %d", path, from, got.status, got.body, want)
+		}
+	}
+	left := func(inHooks, inCalls int64) {
+		t.Helper()
+		for began := time.Now(); s.hooks.budget.Left() != inHooks || s.dialect.strangers.Left() != inCalls; clocktest.Rest(began) {
+			if time.Since(began) > 3*time.Minute {
+				t.Fatalf("%d and %d bytes are left, want %d and %d", s.hooks.budget.Left(), s.dialect.strangers.Left(), inHooks, inCalls)
+			}
+		}
+	}
+	half := strings.Repeat(" ", maxEventsBytes/2+1) // for which a body has all of its memory
+	var all []net.Conn
+	for i, path := range []string{hooks, calls} {
+		c, err := net.Dial("tcp", s.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		all = append(all, c)
+		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 2001:db8:0:%d::1\r\n%s: x\r\nContent-Length: %d\r\n\r\n%s", path, i, signature, maxEventsBytes, half)
+	}
+	left(maxHeldHookBytes-maxEventsBytes, maxStrangersBytes-maxEventsBytes)
+	for path, want := range map[string]int{hooks: http.StatusUnauthorized, calls: http.StatusCreated} {
+		post("2001:db8:0:2::1", path, http.StatusServiceUnavailable)
+		post("192.0.2.1", path, want)
+	}
+	for _, c := range all {
+		_ = c.Close()
+	}
+	left(maxHeldHookBytes, maxStrangersBytes)
+	if held := maxHeldOfHook - s.hooks.parts["a"].Left(); held != 0 {
+		t.Errorf("%d bytes of a source stay taken", held)
+	}
+	post("2001:db8:0:2::1", calls, http.StatusCreated)
 }
 
 // Strangers who post long bodies to the calls that begin a session, and stall, take none of

@@ -6,7 +6,6 @@ import "sync/atomic"
 // may be called by several goroutines at once.
 type Budget struct {
 	left atomic.Int64
-	of   *Budget // what is taken is taken of it as well; nil: of none
 }
 
 // NewBudget returns a budget of so many bytes.
@@ -16,17 +15,9 @@ func NewBudget(bytes int64) *Budget {
 	return b
 }
 
-// Part returns a budget of so many bytes at most, which are b's: others who take of b
-// share the rest.
-func (b *Budget) Part(bytes int64) *Budget {
-	part := NewBudget(bytes)
-	part.of = b
-	return part
-}
-
 // Take takes n bytes and reports true, or takes none.
 func (b *Budget) Take(n int) bool {
-	if b.left.Add(-int64(n)) >= 0 && (b.of == nil || b.of.Take(n)) {
+	if b.left.Add(-int64(n)) >= 0 {
 		return true
 	}
 	b.left.Add(int64(n))
@@ -34,12 +25,7 @@ func (b *Budget) Take(n int) bool {
 }
 
 // Give gives n bytes back.
-func (b *Budget) Give(n int) {
-	b.left.Add(int64(n))
-	if b.of != nil {
-		b.of.Give(n)
-	}
-}
+func (b *Budget) Give(n int) { b.left.Add(int64(n)) }
 
 // Left is how many bytes are left.
 func (b *Budget) Left() int64 { return b.left.Load() }

@@ -67,6 +67,17 @@ func Sender(r *http.Request, proxies []netip.Prefix) netip.Addr {
 	return ip
 }
 
+// Network returns what of a sender's address is counted: of IPv6 its first so many bits.
+// Who has one address of IPv6 has 2^64, and who has a /48 has 65,536 networks of these.
+func Network(from netip.Addr, bits int) string {
+	if from.Is6() && !from.Is4In6() {
+		if p, err := from.Prefix(bits); err == nil {
+			return p.String()
+		}
+	}
+	return from.Unmap().String()
+}
+
 // UnnamedProxy returns where a request comes from that says in X-Forwarded-For whose it
 // is, from an address that is none of the proxies: so all whom it passes on count as one.
 func UnnamedProxy(r *http.Request, proxies []netip.Prefix) (from netip.Addr, ok bool) {

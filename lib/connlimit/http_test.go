@@ -33,3 +33,22 @@ func TestSender(t *testing.T) {
 		}
 	}
 }
+
+// All addresses of one network of IPv6 count as one; an address of IPv4 is one, however
+// it is written.
+func TestNetwork(t *testing.T) {
+	for _, tt := range []struct {
+		from string
+		bits int
+		want string
+	}{
+		{"203.0.113.7", 64, "203.0.113.7"},
+		{"::ffff:203.0.113.7", 64, "203.0.113.7"},
+		{"2001:db8:1:2:3::4", 64, "2001:db8:1:2::/64"},
+		{"2001:db8:1:2:3::4", 48, "2001:db8:1::/48"},
+	} {
+		if got := Network(netip.MustParseAddr(tt.from), tt.bits); got != tt.want {
+			t.Errorf("%s counts as %s, want %s", tt.from, got, tt.want)
+		}
+	}
+}

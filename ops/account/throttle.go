@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/lib/connlimit"
 )
 
 // Bounds of attempts to sign in, in this process.
@@ -35,22 +36,11 @@ type attempts struct {
 
 func newThrottle() *throttle { return &throttle{seed: maphash.MakeSeed()} }
 
-// network is what of an address is counted: of IPv6 so many bits. Who has one address has
-// 2^64, and who has a /48 has 65,536 networks of these.
-func network(from netip.Addr, bits int) string {
-	if from.Is6() && !from.Is4In6() {
-		if p, err := from.Prefix(bits); err == nil {
-			return p.String()
-		}
-	}
-	return from.Unmap().String()
-}
-
 // of returns the counters of an attempt; the caller has the lock. That of a network is
 // the last; the only one if there is no name.
 func (t *throttle) of(name string, from netip.Addr, now time.Time) []*attempts {
 	var found []*attempts
-	for i, text := range []string{name + " " + network(from, 48), name, network(from, 64)} { // no name has a space
+	for i, text := range []string{name + " " + connlimit.Network(from, 48), name, connlimit.Network(from, 64)} { // no name has a space
 		if name == "" && i < 2 {
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/lib/connlimit"
 	"sluice/lib/token"
 	"sluice/user"
 	"sluice/user/profile"
@@ -160,7 +161,7 @@ func (e *TooOftenError) Error() string {
 // those of Writer.
 func (s *Service) Ask(ctx context.Context, w Writer, r *Request) (Link, error) {
 	now, f := s.clock.Now(), r.Form
-	sender := f.Name + "\x00" + network(r.IP)
+	sender := f.Name + "\x00" + connlimit.Network(r.IP, 64)
 	if !r.Trusted {
 		if wait := s.senders.take(sender, f.PerSenderPerHour, now); wait > 0 {
 			return Link{}, &TooOftenError{Sender: true, Wait: wait}
@@ -359,17 +360,6 @@ func (f *Form) ConfirmedOrigin() string {
 		return ""
 	}
 	return u.Scheme + "://" + u.Host
-}
-
-// network is what counts as one sender: an address of IPv4, or as much of one of
-// IPv6 as a single subscriber is given.
-func network(ip netip.Addr) string {
-	if ip.Is6() {
-		if p, err := ip.Prefix(64); err == nil {
-			return p.String()
-		}
-	}
-	return ip.String()
 }
 
 func ipText(ip netip.Addr) string {

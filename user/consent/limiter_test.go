@@ -2,7 +2,6 @@ package consent
 
 import (
 	"fmt"
-	"net/netip"
 	"testing"
 	"time"
 )
@@ -52,13 +51,5 @@ func TestLimiterIsBounded(t *testing.T) {
 	l.take("b", 3, now)
 	if len(l.full) > 100-lookedAt+1 {
 		t.Errorf("%d entries after all have come back", len(l.full))
-	}
-}
-
-func TestNetwork(t *testing.T) {
-	for ip, want := range map[string]string{"203.0.113.7": "203.0.113.7", "2001:db8:1:2:3::4": "2001:db8:1:2::/64"} {
-		if got := network(netip.MustParseAddr(ip)); got != want {
-			t.Errorf("%s counts as %s, want %s", ip, got, want)
-		}
 	}
 }
