@@ -155,6 +155,9 @@ func TestCompose(t *testing.T) {
 				t.Errorf("%s depends on %s: %s", name, other, wait.Condition)
 			}
 		}
+		if s.Image != "" && len(s.Ports) > 0 {
+			t.Errorf("%s: ports %v are published, and sluice needs none of them", name, s.Ports)
+		}
 		for _, port := range s.Ports {
 			if !strings.HasPrefix(port, "127.0.0.1:") {
 				t.Errorf("%s: port %s is open to other machines", name, port)
@@ -170,20 +173,22 @@ func TestCompose(t *testing.T) {
 			}
 		}
 		for variable, value := range s.Environment {
-			if regexp.MustCompile(`PASSWORD|KEY|SECRET`).MatchString(variable) && variable != "MARIADB_RANDOM_ROOT_PASSWORD" && !secret.MatchString(value) {
+			if regexp.MustCompile(`PASSWORD|KEY|SECRET|AUTH|^SLUICE_(REDIS|DATABASE)$`).MatchString(variable) && variable != "MARIADB_RANDOM_ROOT_PASSWORD" && !secret.MatchString(value) {
 				t.Errorf("%s: %s is written down", name, variable)
 			}
 		}
 	}
 	if command := strings.Join(c.Services["redis"].Command, " "); !strings.Contains(command, "--appendonly yes --appendfsync always") || !strings.Contains(command, "--maxmemory-policy noeviction") {
 		t.Errorf("redis runs as %s, which loses what was accepted", command)
+	} else if _, password, _ := strings.Cut(command, "--requirepass "); !secret.MatchString(password) || !strings.Contains(c.Services["sluice"].Environment["SLUICE_REDIS"], ":"+secret.FindString(password)+"@") {
+		t.Errorf("redis runs as %s: want a password, that of SLUICE_REDIS", command)
 	}
 	environ := []string{"SLUICE_LISTEN=0.0.0.0:8019"} // of the image
 	for variable, value := range c.Services["sluice"].Environment {
 		environ = append(environ, variable+"="+secret.ReplaceAllString(value, testRoot))
 	}
 	cfg := mustLoad(t, "compose.yaml", environ)
-	if cfg.RootKey == "" || !strings.HasPrefix(string(cfg.Redis), "redis://redis:") || !strings.Contains(string(cfg.Database), "@mariadb:") {
+	if cfg.RootKey == "" || !strings.HasSuffix(string(cfg.Redis), "@redis:6379") || !strings.Contains(string(cfg.Database), "@mariadb:") {
 		t.Errorf("redis %s, database %s", cfg.Redis, cfg.Database)
 	}
 }
