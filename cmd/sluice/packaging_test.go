@@ -193,6 +193,25 @@ func TestCompose(t *testing.T) {
 	}
 }
 
+// What people put beside the sources by our own words, secrets in it, gets neither into
+// the layers of a build, which has all of the folder, nor into a commit.
+func TestSecretsStayOutOfBuildsAndCommits(t *testing.T) {
+	if !strings.Contains(readText(t, "Dockerfile"), "\nCOPY . .\n") || !strings.Contains(readText(t, "deploy/compose.yaml"), "file .env beside this one") {
+		t.Fatal("the Dockerfile copies other files, or secrets lie elsewhere: this test looks at nothing")
+	}
+	for file, wants := range map[string][]string{
+		".dockerignore": {"**/.env", "**/sluice.yaml", "**/*.pem", "**/*.key", ".git", "sluice-data", "sluice-demo"},
+		".gitignore":    {".env", "sluice.yaml", "*.pem", "*.key", "sluice-data/", "/sluice-demo/"},
+	} {
+		lines := strings.Split(readText(t, file), "\n")
+		for _, want := range wants {
+			if !slices.Contains(lines, want) {
+				t.Errorf("%s has no line %s", file, want)
+			}
+		}
+	}
+}
+
 func TestUnit(t *testing.T) {
 	text := readText(t, "deploy/sluice.service")
 	settings, section := map[string][]string{}, ""
