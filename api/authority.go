@@ -139,7 +139,9 @@ func (a *authority) lookUp(ctx context.Context, id string) (knownKey, bool, erro
 			return k, true, nil
 		}
 	}
-	// Shared by all who ask for this key now, so it outlives each of them.
+	// Shared by all who ask for this key now, so it outlives each of them. What is kept of
+	// the id is a copy: it is a part of a header, of which a stranger may send 16 KB.
+	id = strings.Clone(id)
 	result, err, _ := a.looks.Do(id, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.within)
 		defer cancel()

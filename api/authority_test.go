@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"sluice"
 	"sluice/lib/key"
@@ -236,7 +238,18 @@ func TestAuthorityIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(a.unknown) != maxUnknownKeys {
+	_, guess := key.New()
+	header := "Bearer" + strings.Repeat(" ", 16_000) + guess
+	if _, err := a.identify(t.Context(), header); !errors.Is(err, errUnauthorized) {
+		t.Fatal(err)
+	}
+	sent, _ := key.ID(header[len(header)-len(guess):])
+	for kept := range a.unknown {
+		if kept == sent && unsafe.StringData(kept) == unsafe.StringData(sent) {
+			t.Error("16 bytes of a header keep all of it")
+		}
+	}
+	if _, kept := a.unknown[sent]; !kept || len(a.unknown) != maxUnknownKeys {
 		t.Errorf("%d unknown keys are remembered", len(a.unknown))
 	}
 	if _, ok := a.known[id]; !ok {
