@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"sluice"
@@ -66,6 +67,8 @@ type Inbox struct {
 	Clock sluice.Clock
 	Log   *slog.Logger
 	Stats Stats
+
+	claims claims
 }
 
 var _ smtpd.Receiver = (*Inbox)(nil)
@@ -78,6 +81,10 @@ const (
 	// freshFor is how long a send may be missing in the ledger, which is written behind
 	// the log: a bounce can be faster. After it, it is past its retention.
 	freshFor = time.Hour
+
+	// maxClaimsPerHour bounds the complaints without a token, of an address alone, that a
+	// process keeps. A loop that sends none of our tokens has some hundred on a bad day.
+	maxClaimsPerHour = 1000
 
 	// dayMillis tells ids of journeys' mail, which begin with the day of an entry.
 	dayMillis = int64(24 * time.Hour / time.Millisecond)
@@ -221,8 +228,11 @@ func gravity(e *bounce.Event) int {
 // mail. Without one the Message-ID says so, or else the address. Both are anybody's word:
 // strangers know addresses, and one who is mailed along can guess the Message-IDs of the
 // others. So what is not proven is kept and shown, as an event `unknown`, and stops
-// nothing: it is no complaint to suppression, series, journeys or limits.
+// nothing: it is no complaint to suppression, series, journeys or limits. Addresses can be
+// made up without end, and each is an event: so of a mail one is kept, and of an hour
+// maxClaimsPerHour.
 func (in *Inbox) complaints(ctx context.Context, reports []bounce.Event) error {
+	claimed := false // of an address alone
 	for i := range reports {
 		e := &reports[i]
 		if e.Type != sluice.EventComplained && e.Type != sluice.EventUnsubscribed {
@@ -233,19 +243,48 @@ func (in *Inbox) complaints(ctx context.Context, reports []bounce.Event) error {
 		if err != nil {
 			return err
 		}
-		if row == nil {
+		claim := row != nil && row.Message == ""
+		if row == nil || claim && (claimed || in.claims.full(in.Clock.Now())) {
 			in.Stats.count(resultIgnored)
 			continue
 		}
-		claimed := ""
+		word := ""
 		if !proven {
-			claimed, e.Type = e.Type, sluice.EventUnknown
+			word, e.Type = e.Type, sluice.EventUnknown
 		}
-		if err := in.record(ctx, row, e, claimed); err != nil {
+		if err := in.record(ctx, row, e, word); err != nil {
 			return err
+		}
+		if claim {
+			claimed = true
+			in.claims.kept()
 		}
 	}
 	return nil
+}
+
+// claims counts what is kept of complaints that name an address alone, in an hour.
+type claims struct {
+	mu   sync.Mutex
+	hour int64 // since 1970
+	n    int
+}
+
+// full reports whether no more are kept in the hour of now.
+func (c *claims) full(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if hour := now.Unix() / 3600; hour != c.hour {
+		c.hour, c.n = hour, 0
+	}
+	return c.n >= maxClaimsPerHour
+}
+
+// kept counts one, when it is durable.
+func (c *claims) kept() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
 }
 
 // provenBy returns the send that a token of ours in a complaint names: its return path, or

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -240,6 +241,36 @@ func TestComplaints(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestClaimsAreBounded: addresses can be made up without end. Of those that a complaint
+// without a token names one is kept, and so many in an hour. A token is always believed.
+func TestClaimsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	clock := clocktest.At(time.UnixMilli(1_800_000_000_000))
+	w.Clock = clock
+	receive := func(about, head string, want int) {
+		t.Helper()
+		w.elements = nil
+		report := "Content-Type: multipart/report; boundary=B\n\n--B\nContent-Type: message/feedback-report\n\nFeedback-Type: abuse\n" + about + "\n--B\nContent-Type: message/rfc822\n\n" + head + "\n\n--B--\n"
+		if err := w.Receive(t.Context(), "", "fbl@bounces.test", []byte(report)); err != nil {
+			t.Fatal(err)
+		}
+		if len(w.elements) != want {
+			t.Errorf("%q, %q: %d events, want %d", about, head, len(w.elements), want)
+		}
+	}
+	receive("Original-Rcpt-To: a@example.com\nOriginal-Rcpt-To: b@example.com\nOriginal-Rcpt-To: c@example.com\n", "Subject: x", 1)
+	for i := range maxClaimsPerHour - 1 {
+		receive(fmt.Sprintf("Original-Rcpt-To: u%d@example.com\n", i), "Subject: x", 1)
+	}
+	receive("Original-Rcpt-To: more@example.com\n", "Subject: x", 0)
+	path, message := w.path(t, 1, time.Minute)
+	w.rows = []mail.SendRow{{Message: message, Number: 3, To: "ann@example.com", Life: "{}\n"}}
+	receive("Version: 1\n", "Message-ID: <"+message+".3@example.com>", 1)
+	receive("Version: 1\n", "Return-Path: <"+path+">", 1)
+	clock.Move(time.Hour)
+	receive("Original-Rcpt-To: more@example.com\n", "Subject: x", 1)
 }
 
 // TestProvenBehindUnproven: a stranger who complains of a mail first keeps the complaint

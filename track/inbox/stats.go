@@ -7,7 +7,7 @@ import (
 
 // What became of mails, beside the names of events.
 const (
-	resultIgnored  = "ignored"  // it names nothing of ours, or somebody who was erased
+	resultIgnored  = "ignored"  // it names nothing of ours, or somebody who was erased, or is beyond a bound
 	resultRepeated = "repeated" // it is in the ledger already
 )
 
