@@ -123,7 +123,7 @@ var errNotDrained = sluice.Refuse(sluice.CodeConflict, "this process cannot repl
 
 // replay does again what has become a dead letter (ingest.Replayer).
 func (e *core) replay(ctx context.Context, id int64) error {
-	replayer := &ingest.Replayer{Store: e.store, Lists: make(map[string]*flow.List), Missing: make(map[string]error), Logs: e.logs}
+	replayer := &ingest.Replayer{Store: e.store, Lists: make(map[string]*flow.List), Missing: make(map[string]error), Logs: e.logs, Replicas: Replicas(e.config)}
 	if !e.config.HasRole(config.RoleIntake) {
 		for _, l := range e.config.Lists {
 			replayer.Missing["list:"+l.Name] = errNotDrained
@@ -158,7 +158,7 @@ func OpenReplayer(ctx context.Context, cfg *config.Config, store store.Store) (*
 		return nil, nil, errors.Join(fmt.Errorf("replay dead letters: %w", err), stop())
 	}
 	ingest.RaiseBy(main, store, slog.Default())
-	replayer := &ingest.Replayer{Store: store, Lists: map[string]*flow.List{}, Missing: missing, Logs: LogsOf(main, cfg)}
+	replayer := &ingest.Replayer{Store: store, Lists: map[string]*flow.List{}, Missing: missing, Logs: LogsOf(main, cfg), Replicas: Replicas(cfg)}
 	for _, l := range lists {
 		replayer.Lists[l.Source()] = l
 	}

@@ -24,7 +24,7 @@ func (e *core) openLanding() {
 	// fills the files, and the requests of others are still taken.
 	e.landings = flow.NewWriter(e.logs, "land:"+e.leases.ID(), e.config.BacklogMB<<20/2)
 	ping := func(ctx context.Context) error { return e.redis.PingLogs(ctx, e.logs) }
-	e.landings.Replicas = e.replicas()
+	e.landings.Replicas = Replicas(e.config)
 	e.recorder = land.NewRecorder()
 	e.recorder.Writer, e.recorder.Accepted = e.landings, &e.stats.Accepted
 	e.recorder.Ping, e.recorder.Clock, e.recorder.Log = ping, e.clock, e.log

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/journey/run"
@@ -58,9 +59,10 @@ func (e *core) leaveNobodyBehind(ctx context.Context, have, want, from int) erro
 // saySchema is up to which version this process knows the schema.
 func (e *core) saySchema() string { return strconv.Itoa(e.schema) }
 
-// replicas is what is waited for before an answer.
-func (e *core) replicas() flow.Replicas {
-	return flow.Replicas{Least: e.config.WaitReplicas, Within: time.Duration(e.config.WaitReplicasMS) * time.Millisecond}
+// Replicas are what is waited for before an answer, and before what has been answered
+// leaves the place where it was kept.
+func Replicas(cfg *config.Config) flow.Replicas {
+	return flow.Replicas{Least: cfg.WaitReplicas, Within: time.Duration(cfg.WaitReplicasMS) * time.Millisecond}
 }
 
 // needDatabase are the roles of which each step asks the database, or a session's
@@ -78,6 +80,6 @@ func (e *core) openLeases(ctx context.Context) error {
 	e.leases.Say(flow.SchemaWord, e.saySchema)
 	e.forms = &flow.Forms{Redis: e.redis, Leases: e.leases, Schema: e.store.Ping, AllCursors: e.store.AllCursors, Log: e.log}
 	e.writer = flow.NewWriter(e.logs, "api:"+e.leases.ID(), e.config.BacklogMB<<20)
-	e.writer.Replicas = e.replicas()
+	e.writer.Replicas = Replicas(e.config)
 	return e.forms.Begin(ctx)
 }

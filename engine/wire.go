@@ -325,7 +325,7 @@ func Retention(cfg *config.Config) ingest.Retention {
 
 // spilled returns what brings back the spill files of the data directory.
 func (e *core) spilled() *ingest.Spilled {
-	return &ingest.Spilled{Dir: SpillDir(e.config), Deployment: e.deployment, Logs: e.logs, Kept: Retention(e.config), Clock: e.clock, Log: e.log, BacklogBytes: e.config.BacklogMB << 20, Said: e.store}
+	return &ingest.Spilled{Dir: SpillDir(e.config), Deployment: e.deployment, Logs: e.logs, Kept: Retention(e.config), Clock: e.clock, Log: e.log, BacklogBytes: e.config.BacklogMB << 20, Replicas: Replicas(e.config), Said: e.store}
 }
 
 // intake returns what takes in the events of requests.

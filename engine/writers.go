@@ -66,7 +66,7 @@ func (e *core) storeFollowers() (all []*ingest.StoreFollower) {
 	for i, s := range e.writers {
 		all = append(all, &ingest.StoreFollower{
 			Logs: e.logs, Leases: e.leases, Writer: i, Writers: len(e.writers), TakeTurns: e.store.TakesTurns(), Store: s, Users: s, Journeys: s,
-			Replicas: e.replicas(), Clock: e.clock, Log: e.log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps,
+			Replicas: Replicas(e.config), Clock: e.clock, Log: e.log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps,
 			MarginBytes: e.config.LogMarginMB << 20, Queue: e.sending.queuer, Reported: e.sending.feedback.Reported, FactsUpTo: e.factsPassed.UpTo,
 		})
 	}

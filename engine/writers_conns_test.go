@@ -43,12 +43,15 @@ func limited(t *testing.T, database string, connections int) string {
 }
 
 // openLogged opens an engine and returns what it logs.
-func openLogged(t *testing.T, redis, database string, partitions, writers int) (*engine.Engine, *logged) {
+func openLogged(t *testing.T, redis, database string, partitions, writers int, settings ...func(*config.Config)) (*engine.Engine, *logged) {
 	t.Helper()
 	log := &logged{}
 	cfg := config.Default()
 	cfg.Data, cfg.Listen, cfg.Partitions = t.TempDir(), "127.0.0.1:0", partitions
 	cfg.Redis, cfg.Database, cfg.RootKey, cfg.StoreWriters = config.URL(redis), config.URL(database), config.Secret(rootKey), writers
+	for _, set := range settings {
+		set(cfg)
+	}
 	e, err := engine.Open(t.Context(), engine.Options{Config: cfg, Log: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)

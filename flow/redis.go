@@ -231,9 +231,9 @@ func loadScripts() map[string]*rueidis.Lua {
 	return all
 }
 
-// writesEnds are the scripts that write to the ends of logs: Redis.writeEnd runs
-// them.
-var writesEnds = map[string]bool{"append": true, "append_each": true, "append_once": true, "again": true, "cancel": true, "commit": true, "record": true}
+// writesEnds are the scripts that write to the ends of logs, and replicated: Redis.writeEnd
+// runs them.
+var writesEnds = map[string]bool{"append": true, "append_each": true, "append_once": true, "again": true, "cancel": true, "commit": true, "record": true, "replicated": true}
 
 // guarded returns a script that begins with guard.lua.
 func guarded(script string) string {

@@ -13,8 +13,8 @@ import (
 var ErrReplicas = errors.New("too few replicas of redis have received it in time")
 
 // Replicas is how many replicas of a master must have received what a Writer has written
-// before its caller is told so, and what a forwarder has before it forgets it. The zero value
-// waits for none.
+// before its caller is told so, and what forwarders, imports and replays have before they
+// forget it. The zero value waits for none.
 type Replicas struct {
 	Least  int
 	Within time.Duration
@@ -57,15 +57,24 @@ func (n Replicas) await(ctx context.Context, logs []*Log, on string) error {
 // From returns a wait for what a log has been given by the time of the wait, by whatever
 // way: it returns when replicas have received that. ErrReplicas: too few have, or the Redis
 // has become another one since From.
+//
+// From writes, and so learns of a Redis that was promoted: a try that finds all written by
+// an earlier one appends nothing by which the process would.
 func (n Replicas) From(ctx context.Context, l *Log) (wait func(context.Context) error, err error) {
 	if n.Least <= 0 {
 		return func(context.Context) error { return nil }, nil
 	}
 	logs := []*Log{l}
-	on, err := n.server(ctx, logs)
+	asking, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := l.redis.writeEnd(asking, "replicated", logs, []string{l.partition.replicatedKey()}, nil)
+	if err == nil {
+		err = l.redis.wrap("write before replicas are waited for", answer.Error())
+	}
 	if err != nil {
 		return nil, err
 	}
+	on := l.redis.floors.server(logs)
 	return func(ctx context.Context) error { return n.await(ctx, logs, on) }, nil
 }
 

@@ -136,9 +136,21 @@ func TestReplicasOfAnotherRedisDoNotCount(t *testing.T) {
 	if err := n.await(t.Context(), logs, on); err != nil {
 		t.Errorf("on the same: %v", err)
 	}
+	before, err := n.From(t.Context(), logs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
 	do(t, r, "DEBUG", "CHANGE-REPL-ID")
 	if err := n.await(t.Context(), logs, on); !errors.Is(err, ErrReplicas) || !errors.Is(err, sluice.ErrConflict) {
 		t.Errorf("on another: %v", err)
+	}
+	if err := before(t.Context()); !errors.Is(err, ErrReplicas) {
+		t.Errorf("from the one before: %v", err)
+	}
+	if wait, err := n.From(t.Context(), logs[0]); err != nil {
+		t.Errorf("a try that appends nothing: %v", err)
+	} else if err := wait(t.Context()); err != nil {
+		t.Errorf("from another, and nothing is appended: %v", err)
 	}
 	r.floors.raised(0, "another")
 	if err := n.await(t.Context(), logs, on); !errors.Is(err, ErrReplicas) {

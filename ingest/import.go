@@ -111,6 +111,10 @@ type Import struct {
 	// together, before the import waits for them (room.go).
 	BacklogBytes int
 
+	// Replicas must have all lines of the run, also those that an earlier one has
+	// written, before Run returns nil.
+	Replicas flow.Replicas
+
 	seen  [sha256.Size]byte // hash over all lines so far
 	hash  hash.Hash
 	arena Arena
@@ -151,6 +155,10 @@ type importUnit struct {
 // Run imports what next returns until io.EOF. done is told where it is, after
 // each unit that is durable. An error leaves a part imported: run it again.
 func (im *Import) Run(ctx context.Context, next func() (store.Line, error), done func(Imported)) (Imported, error) {
+	received, err := im.receive(ctx)
+	if err != nil {
+		return Imported{}, err
+	}
 	at, err := im.positions(ctx)
 	if err == nil {
 		err = im.wroteBefore(ctx, at)
@@ -178,6 +186,9 @@ func (im *Import) Run(ctx context.Context, next func() (store.Line, error), done
 	})
 	if err == nil {
 		err = ctx.Err()
+	}
+	if err == nil {
+		err = received(at)
 	}
 	if err != nil {
 		return all, err

@@ -20,6 +20,10 @@ type Replayer struct {
 	Lists map[string]*flow.List // by source
 	Logs  []*flow.Log
 
+	// Replicas must have an item before its dead letter is dropped. An element is not
+	// waited for: what a failover takes from a list is not known here.
+	Replicas flow.Replicas
+
 	// Missing says why lists are not in Lists although they are configured, by the source
 	// of a list, and by that of hashes without "@" and their id: they can be replayed later,
 	// or elsewhere.
@@ -48,9 +52,7 @@ func (r *Replayer) Replay(ctx context.Context, id int64) error {
 		if d.Place.Partition >= len(r.Logs) {
 			return sluice.Refuse(sluice.CodeConflict, "replay dead letter %d: partition %d does not exist", id, d.Place.Partition)
 		}
-		// An event whose row was refused has counted for its user, if it does: the
-		// letters of 0.1 do not say so.
-		err = r.Logs[d.Place.Partition].Again(ctx, name, append(sluice.NewBatch(len(d.Payload)), sluice.Apart(d.Payload)...))
+		err = r.item(ctx, r.Logs[d.Place.Partition], name, d.Payload)
 	default:
 		return sluice.Refuse(sluice.CodeConflict, "replay dead letter %d: a dead %s can only be shown or dropped", id, d.Form)
 	}
@@ -61,6 +63,20 @@ func (r *Replayer) Replay(ctx context.Context, id int64) error {
 		return fmt.Errorf("drop replayed dead letter %d: %w; replaying it again within a day is harmless", id, err)
 	}
 	return nil
+}
+
+// item appends an item to a log, and returns when replicas have it.
+func (r *Replayer) item(ctx context.Context, log *flow.Log, name string, item []byte) error {
+	received, err := r.Replicas.From(ctx, log)
+	if err != nil {
+		return err
+	}
+	// An event whose row was refused has counted for its user, if it does: the
+	// letters of 0.1 do not say so.
+	if err := log.Again(ctx, name, append(sluice.NewBatch(len(item)), sluice.Apart(item)...)); err != nil {
+		return err
+	}
+	return received(ctx)
 }
 
 func (r *Replayer) missing(source string) error {

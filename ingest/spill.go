@@ -35,7 +35,8 @@ type Spilled struct {
 	Clock      sluice.Clock
 	Log        *slog.Logger
 
-	BacklogBytes int // as of Import
+	BacklogBytes int           // as of Import
+	Replicas     flow.Replicas // they must have what is in a file before it goes
 
 	// Said is what people have said since what a file of items has; nil: it is not asked.
 	Said Said
@@ -82,7 +83,7 @@ func (s *Spilled) Replay(ctx context.Context, path string, progress func(read, s
 		return Imported{}, errors.Join(fmt.Errorf("replay %s: its events are of another deployment (%s, this is %s): replay it where they belong", path, r.Header.Deployment, s.Deployment), r.Close())
 	}
 	im := &Import{
-		Logs: s.Logs, Source: "spill:" + r.Header.ID, Known: true, Parse: spill.Decode, Counts: true, Kept: s.Kept, Clock: s.Clock, BacklogBytes: s.BacklogBytes,
+		Logs: s.Logs, Source: "spill:" + r.Header.ID, Known: true, Parse: spill.Decode, Counts: true, Kept: s.Kept, Clock: s.Clock, BacklogBytes: s.BacklogBytes, Replicas: s.Replicas,
 		Reject: func(line store.Line, reason error) error {
 			s.Log.Warn("spilled event not replayed", "file", path, "record", line.Number, "reason", reason)
 			return nil

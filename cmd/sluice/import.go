@@ -127,7 +127,7 @@ func runImport(ctx context.Context, c *call) error {
 		return err
 	}
 	c.later(in.close)
-	into := imports.Into{Logs: engine.LogsOf(running.Redis, running.Config), Kept: engine.Retention(running.Config), Clock: c.clockOf(ctx, running.Redis), UserLine: braze.UserLine, BacklogBytes: running.Config.BacklogMB << 20}
+	into := imports.Into{Logs: engine.LogsOf(running.Redis, running.Config), Kept: engine.Retention(running.Config), Clock: c.clockOf(ctx, running.Redis), UserLine: braze.UserLine, BacklogBytes: running.Config.BacklogMB << 20, Replicas: engine.Replicas(running.Config)}
 	if err := in.run(ctx, &into); err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func (c *call) spillReplay(ctx context.Context, files []string) error {
 	s := &ingest.Spilled{
 		Said:       db,
 		Deployment: strconv.FormatUint(deployment, 10), Logs: engine.LogsOf(running.Redis, running.Config), Kept: engine.Retention(running.Config), Clock: c.clockOf(ctx, running.Redis),
-		BacklogBytes: running.Config.BacklogMB << 20, Log: slog.New(slog.NewTextHandler(c.main.Stderr, &slog.HandlerOptions{ReplaceAttr: engine.MaskAttr})),
+		BacklogBytes: running.Config.BacklogMB << 20, Replicas: engine.Replicas(running.Config), Log: slog.New(slog.NewTextHandler(c.main.Stderr, &slog.HandlerOptions{ReplaceAttr: engine.MaskAttr})),
 	}
 	progress := c.progress()
 	for _, file := range files {

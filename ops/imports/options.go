@@ -61,14 +61,15 @@ type Into struct {
 	// UserLine makes an update of a line of users.
 	UserLine func(line string, u *user.Update) error
 
-	BacklogBytes int // as of ingest.Import
+	BacklogBytes int           // as of ingest.Import
+	Replicas     flow.Replicas // as of ingest.Import
 }
 
 // Import makes what reads lines into the logs, as the options say it. The caller sets its
 // source, and who is told what.
 func (i *Into) Import(o *store.ImportOptions) *ingest.Import {
 	im := &ingest.Import{
-		Logs: i.Logs, Kept: i.Kept, Clock: i.Clock, BacklogBytes: i.BacklogBytes,
+		Logs: i.Logs, Kept: i.Kept, Clock: i.Clock, BacklogBytes: i.BacklogBytes, Replicas: i.Replicas,
 		Options: ingest.EventOptions{App: o.App, Dedupe: cmp.Or(o.Dedupe, idField), Optional: o.Dedupe == ""},
 	}
 	if o.Exported {
