@@ -71,7 +71,7 @@ type part struct {
 	mu      sync.Mutex        // guards what follows; with it, no lock of the Sender is taken
 	queues  map[string]*queue // by lane
 	orphans []*item           // marked by others
-	gave    [4]string         // by priority, the lane that gave a mail last
+	gave    [4]string         // by priority, the main lane of the class that gave a mail last
 
 	lookUntil time.Time // till when the records of sends are looked up before they are marked
 
@@ -178,20 +178,22 @@ func (q *queue) unpop(it *item) {
 	q.bytes += it.bytes()
 }
 
-// next is the queue of a priority whose head is to go next: a sublane, or the classes
-// in turn. So a wave of marketing mail keeps a transactional mail waiting for one mail,
-// and not for all that came before it. Those that are stopped are left out; nil: there
-// is none.
+// next is the queue of a priority whose head is to go next. The classes take turns: so a
+// wave of marketing mail keeps a transactional mail waiting for one mail, and not for all
+// that came before it, in whichever lanes. Of a class, sublanes go before the main lane.
+// Those that are stopped are left out; nil: there is none.
 func (p *part) next(priority mail.Priority, stopped map[*queue]bool) (next *queue) {
 	transactional, marketing := flow.LaneName(priority, mail.ClassTransactional), flow.LaneName(priority, mail.ClassMarketing)
+	first := transactional // the class whose turn it is
+	if p.gave[priority] == transactional {
+		first = marketing
+	}
 	for _, q := range p.queues {
-		if len(q.items) == 0 || stopped[q] || q.main != transactional && q.main != marketing {
-			continue
-		}
-		if q.sublane() {
+		switch {
+		case len(q.items) == 0 || q.main != transactional && q.main != marketing || stopped[q]:
+		case q.main == first && q.sublane():
 			return q
-		}
-		if next == nil || q.lane != p.gave[priority] && (next.lane == p.gave[priority] || q.lane == transactional) {
+		case next == nil, q.main == first, next.main != first && q.sublane():
 			next = q
 		}
 	}

@@ -191,8 +191,8 @@ func (s *Sender) window(c *crew, urgent bool) (w window) {
 	return w
 }
 
-// give gives a window sends of one priority. Sends of sublanes go first, as they
-// have waited longest; then both classes in turn.
+// give gives a window sends of one priority, of both classes in turn. Of a class, sends
+// of sublanes go first, as they have waited longest.
 func (p *part) give(priority mail.Priority, t mail.Transport, w *window, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,7 +230,7 @@ func (p *part) give(priority mail.Priority, t mail.Transport, w *window, now tim
 		}
 		p.waiting.Add(-1)
 		it, short := q.pop(at)
-		p.gave[priority] = q.lane
+		p.gave[priority] = q.main
 		wake = wake || short
 		if take.OK {
 			it.spend(mail.StageLane, now)
