@@ -142,7 +142,7 @@ type Result struct {
 	Closed bool
 
 	// Cause is why the route does not work, of what is its fault; empty: it does, or
-	// nobody knows.
+	// nobody knows. Where the message is to blame: why it does not work for its sender.
 	Cause Cause
 
 	// Held is why its sender held it back, or one before it on its connection; nil: it did

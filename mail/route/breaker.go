@@ -99,18 +99,18 @@ type ending struct {
 	lost     bool          // it died, or could not be had
 	refused  bool          // something was refused for our sake
 	answered bool          // something was answered otherwise: taken, or refused for its own
-	reached  bool          // something was held back when the connection stood: nobody knows what it is good for
+	reached  bool          // something was held back when the connection stood, or its sender alone was refused: nobody knows what it is good for
 	fewer    bool          // the other side wants fewer, which is for the pace to heed
 	after    time.Duration // what it asks for
 }
 
-// add adds the result of one of its mails.
-func (e *ending) add(r *mail.Result) {
-	ours := r.Blame == mail.BlameRoute
+// add adds the result of one of its mails. spared: it says nothing of the route (senders).
+func (e *ending) add(r *mail.Result, spared bool) {
+	ours := r.Blame == mail.BlameRoute && !spared
 	switch {
 	case wantsFewer(r):
 		e.fewer = true
-	case r.Held != nil && r.Connected:
+	case spared, r.Held != nil && r.Connected:
 		e.reached = true
 	case r.Kind == mail.ResultUntried || r.Kind == mail.ResultInDoubt:
 		e.lost = e.lost || ours
@@ -136,7 +136,7 @@ func (e *ending) tell(b *breaker, now time.Time) {
 	case e.answered:
 		b.count(true, 0, now)
 	case e.reached && b.probed: // a relay slow to greet would else stay paused: its probe was too late
-		b.until = now // the next one goes at once, by that connection
+		b.until = now // the next one goes at once, by that connection if it was too late
 	}
 }
 

@@ -102,6 +102,7 @@ type line struct {
 	pause    time.Time // before when the other side wants nothing
 	pauseFor time.Duration
 	why      Down // it does not work; its Cause is empty while it does
+	senders  senders
 }
 
 // domain is what is known of a domain.
@@ -373,11 +374,22 @@ func (r *Router) choose(set uint64, s *mail.Send) *route {
 
 // hash mixes the message's id and the number of the recipient (FNV-1a).
 func hash(s *mail.Send) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s.Message) {
-		h = (h ^ uint64(s.Message[i])) * 1099511628211
-	}
-	h = (h ^ uint64(s.Number)) * 1099511628211
+	h := hashText(fnvBasis, s.Message)
+	h = (h ^ uint64(s.Number)) * fnvPrime
 	h ^= h >> 33 // the low bits are the least mixed
 	return h * 0xff51afd7ed558ccd >> 11
+}
+
+// FNV-1a, of 64 bits.
+const (
+	fnvBasis = uint64(14695981039346656037)
+	fnvPrime = 1099511628211
+)
+
+// hashText goes on with a hash.
+func hashText(h uint64, text string) uint64 {
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * fnvPrime
+	}
+	return h
 }

@@ -100,12 +100,7 @@ func (b *bed) wantTaker(want, to string) {
 // recipient.
 func (b *bed) report(name, to string, results ...mail.Result) {
 	b.t.Helper()
-	sends := make([]*mail.Send, len(results))
-	for i := range results {
-		sends[i] = mailTo(to)
-		b.Report(b.byName(name).transport, sends[i], &results[i], b.clock.Now())
-	}
-	b.Ended(b.byName(name).transport, sends, results, b.clock.Now())
+	b.reportFrom(name, "", to, results...)
 }
 
 // window is a result that many mails of a call have.

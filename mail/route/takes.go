@@ -335,7 +335,14 @@ func (r *Router) Report(t mail.Transport, s *mail.Send, result *mail.Result, now
 		r.giveBack(x, d)
 	}
 	l := x.told(d)
-	x.note(r.log, l, d, result, now)
+	spared := l.senders.spares(s, result, now)
+	if spared || result.Blame == mail.BlameMessage && result.Cause != "" {
+		l.senders.tell(r.log, x.named(d), result, now)
+	}
+	if !spared {
+		x.note(r.log, l, d, result, now)
+	}
+	l.senders.note(s, result, now)
 	switch {
 	case wantsFewer(result):
 		x.throttled++
@@ -382,7 +389,7 @@ func (r *Router) Ended(t mail.Transport, sends []*mail.Send, results []mail.Resu
 		if endings[l] == nil {
 			endings[l] = &ending{}
 		}
-		endings[l].add(&results[i])
+		endings[l].add(&results[i], l.senders.spares(s, &results[i], now))
 	}
 	for l, e := range endings {
 		e.tell(&l.breaker, now)

@@ -21,11 +21,12 @@ type class struct {
 }
 
 var (
-	ours      = class{blame: mail.BlameRoute}
-	slower    = class{blame: mail.BlameRoute, throttled: true}
-	paused    = class{blame: mail.BlameRoute, after: 10 * time.Minute} // until somebody at AWS or an operator acts
-	message   = class{kind: mail.ResultFailed, blame: mail.BlameMessage}
-	openEnded = class{kind: mail.ResultInDoubt, blame: mail.BlameRoute}
+	ours       = class{blame: mail.BlameRoute}
+	slower     = class{blame: mail.BlameRoute, throttled: true}
+	paused     = class{blame: mail.BlameRoute, after: 10 * time.Minute} // until somebody at AWS or an operator acts
+	unverified = class{blame: mail.BlameMessage, after: paused.after}   // this sender alone: the route works
+	message    = class{kind: mail.ResultFailed, blame: mail.BlameMessage}
+	openEnded  = class{kind: mail.ResultInDoubt, blame: mail.BlameRoute}
 )
 
 // refusals are by the names that AWS gives them: those of SendEmail
@@ -43,7 +44,7 @@ var refusals = map[string]class{
 
 	"AccountSuspendedException":          paused,
 	"SendingPausedException":             paused,
-	"MailFromDomainNotVerifiedException": paused,
+	"MailFromDomainNotVerifiedException": unverified,
 
 	"NotFoundException":              ours, // the configuration set
 	"AccessDeniedException":          ours,
@@ -104,11 +105,11 @@ func meaningOf(a *httponce.Answer) mail.Result {
 	case strings.Contains(text, "is not verified"), strings.Contains(text, "are not verified"):
 		// "Email address is not verified": a sender that SES does not know, or the
 		// sandbox, in which recipients must be known as well. That is ours to mend.
-		r.Kind, r.Blame, r.RetryAfter = mail.ResultDeferred, mail.BlameRoute, paused.after
+		r.Kind, r.Blame, r.RetryAfter = mail.ResultDeferred, unverified.blame, unverified.after
 	case r.Throttled && strings.Contains(text, "daily"):
 		r.RetryAfter = refusals["LimitExceededException"].after // of 24 rolling hours
 	}
-	if r.Blame == mail.BlameRoute && !r.Throttled {
+	if !r.Throttled && (r.Blame == mail.BlameRoute || r.Kind == mail.ResultDeferred) {
 		r.Cause = a.Cause()
 	}
 	r.Text = mail.ReplyText(strings.TrimSpace(name + " " + body.Message))
