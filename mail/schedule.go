@@ -21,7 +21,7 @@ const (
 	ScheduleReleasing ScheduleState = "releasing" // who gets it is written
 	ScheduleReleased  ScheduleState = "released"
 	ScheduleCancelled ScheduleState = "cancelled"
-	ScheduleInDoubt   ScheduleState = "in_doubt" // due between a dump and its restore, refused by the configuration, or nobody can read it
+	ScheduleInDoubt   ScheduleState = "in_doubt" // due between a dump and its restore, refused by the configuration, handed in partly for too long, or nobody can read it
 )
 
 // Schedule is a row of the table.

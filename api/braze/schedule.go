@@ -111,7 +111,7 @@ const scheduleTries = 5
 const (
 	noSchedule  complaint = "Invalid Schedule ID"
 	overAlready complaint = "The scheduled message has been sent or deleted"
-	inDoubt     complaint = "The scheduled message is in doubt, and is not sent by itself: it was due between a backup and its restore, the configuration refused it, or it cannot be read"
+	inDoubt     complaint = "The scheduled message is in doubt, and is not sent by itself: it was due between a backup and its restore, the configuration refused it, it could not be handed in completely for long, or it cannot be read"
 )
 
 // Of a schedule whose mail may still leave nobody is told that it is over.

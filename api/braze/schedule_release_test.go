@@ -11,6 +11,7 @@ import (
 	"sluice"
 	"sluice/mail"
 	"sluice/mail/schedule"
+	"sluice/store"
 )
 
 // noRoute is the submitter of a process whose configuration takes no mail.
@@ -158,4 +159,41 @@ func TestSchedulesThatFailKeepNoneWaiting(t *testing.T) {
 	if drafts, _ := w.handed(t); len(drafts) != 221 {
 		t.Errorf("%d are handed in, want all that failed, each once", len(drafts))
 	}
+}
+
+// What could be handed in partly for so long that the logs may forget it is not handed in
+// again, as that would mail those who have it once more. An operator can only drop it.
+func TestPartlyHandedInForLong(t *testing.T) {
+	w := newMailing(t)
+	x, clock := w.releaser()
+	id := w.create(t, `{"time":"2026-11-21T11:00:00Z"}`)
+	clock.Move(time.Hour)
+	x.Submitter = refusing{w, true}
+	try := func(handed int, state mail.ScheduleState) {
+		t.Helper()
+		if _, err := x.Pass(t.Context()); err != nil && !errors.Is(err, sluice.ErrFull) {
+			t.Fatal(err)
+		}
+		drafts, _ := w.handed(t)
+		if s, err := w.store.Schedule(t.Context(), id); err != nil || s.State != state || len(drafts) != handed {
+			t.Fatalf("%d drafts are handed in, want %d; %+v, %v", len(drafts), handed, s, err)
+		}
+	}
+	try(1, mail.ScheduleReleasing)
+	one := mail.Send{Message: strings.ReplaceAll(id, "-", ""), To: "ann@example.com", Recipients: 2, Priority: mail.PriorityNormal, Class: mail.ClassMarketing, AcceptedMillis: now.UnixMilli()}
+	w.apply(t, store.Effect{Sends: []mail.StoredSend{{Send: one}}})
+	clock.Move(19 * time.Hour)
+	try(1, mail.ScheduleReleasing)
+	clock.Move(time.Hour)
+	x.Submitter = w
+	try(0, mail.ScheduleInDoubt)
+	try(0, mail.ScheduleInDoubt)
+	err := schedule.Decide(t.Context(), w.store, clock, id, true)
+	if refused, ok := errors.AsType[*sluice.Error](err); !ok || refused.Code != sluice.CodeInvalid || !strings.Contains(refused.Message, "only dropped: 1 of its mails") {
+		t.Errorf("it is released again: %v", err)
+	}
+	if err := schedule.Decide(t.Context(), w.store, clock, id, false); err != nil {
+		t.Error(err)
+	}
+	try(0, mail.ScheduleCancelled)
 }

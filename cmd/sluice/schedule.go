@@ -14,17 +14,19 @@ import (
 
 const scheduleLong = `
 Scheduled mails in doubt were asked for by Braze's calls, and are not sent by themselves:
-no route or sender domain of the configuration took them, they were due between a backup
-and its restore, or they cannot be read.
+no route or sender domain of the configuration took them, they could not be handed in
+completely for 20 hours, they were due between a backup and its restore, or they cannot be
+read.
 
     sluice schedule list                 what there is, the earliest first
     sluice schedule release ID...        hand it in within a second, however late
     sluice schedule drop ID...           never send it
     sluice schedule release --all
 
-Who gets a mail that is released is looked up then. What a restore put in doubt may have
-been sent already: look at the log of the relay first. --all takes those that are there
-when it begins.
+Who gets a mail that is released is looked up then. What a restore put in doubt, or what
+could not be handed in completely, may have been sent already, to some: look at the log of
+the relay first. One of which the ledger has mails can only be dropped. --all takes those
+that are there when it begins.
 `
 
 var scheduleFlags = []flagSpec{

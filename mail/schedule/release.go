@@ -23,6 +23,10 @@ const (
 	releaseEvery = time.Second
 	releasePage  = 100
 
+	// handedFor is for how long mail is handed in again of which a part may be in the logs:
+	// less than the day for which these know it.
+	handedFor = 20 * time.Hour
+
 	// Kept is for how long after its due time the row of a schedule stays that is over.
 	Kept       = 30 * 24 * time.Hour
 	sweepEvery = time.Hour
@@ -38,7 +42,8 @@ const (
 //
 // The invariants. It may run twice at once, and die anywhere. What is found
 // between the steps is handed in again, unless the ledger has all of it. The
-// names in the logs last a day, the ledger for longer.
+// names in the logs last a day, so before that is over it is put in doubt: those
+// who have the mail would get it once more.
 type Releaser struct {
 	Store     ReleaseStore
 	Submitter mail.Submitter
@@ -161,7 +166,12 @@ func (x *Releaser) release(ctx context.Context, row *mail.Schedule) error {
 	}
 	err = x.hand(ctx, row, s, again)
 	if refused, ok := errors.AsType[sluice.Refusals](err); ok { // it would be each time
-		return x.putAside(ctx, row, s, refused)
+		x.Log.Error("a scheduled mail is refused, and not sent: its schedule is in doubt until an operator has it released again (docs/braze.md); check the routes and sender domains of the configuration", "schedule", row.ID, "error", refused)
+		return x.putAside(ctx, row, s)
+	}
+	if errors.Is(err, errHandedLong) {
+		x.Log.Error("a scheduled mail could not be handed in completely: its schedule is in doubt until an operator has it dropped or released again (docs/braze.md), since those who have it by now would get it twice", "schedule", row.ID, "message", row.Message(), "recipients", len(s.Frozen), "for", handedFor)
+		return x.putAside(ctx, row, s)
 	}
 	if err != nil {
 		return err
@@ -216,7 +226,11 @@ func (x *Releaser) freeze(ctx context.Context, row *mail.Schedule, s *Request) e
 	return x.write(ctx, row, mail.ScheduleReleasing)
 }
 
-// hand hands in the mail, unless the ledger has all of it.
+// errHandedLong says that mail is not handed in again, since the logs may have forgotten
+// what they have of it.
+var errHandedLong = errors.New("a part of it may be forgotten that was handed in")
+
+// hand hands in the mail, unless the ledger has all of it. It does not after handedFor.
 func (x *Releaser) hand(ctx context.Context, row *mail.Schedule, s *Request, again bool) error {
 	if len(s.Frozen) == 0 {
 		return nil
@@ -225,6 +239,9 @@ func (x *Releaser) hand(ctx context.Context, row *mail.Schedule, s *Request, aga
 		sends, err := x.Store.MessageSends(ctx, row.Message())
 		if err != nil || len(sends) == len(s.Frozen) {
 			return err
+		}
+		if x.Clock.Now().UnixMilli()-row.UpdatedMillis >= handedFor.Milliseconds() {
+			return errHandedLong
 		}
 	}
 	d := s.Mailing.Draft(row.Message(), nil)
@@ -235,11 +252,10 @@ func (x *Releaser) hand(ctx context.Context, row *mail.Schedule, s *Request, aga
 	return err
 }
 
-// putAside has a schedule stand in doubt that the configuration refuses, with what was
-// asked for: it may be half changed just now. Nothing was handed in, so an operator can
-// have it released again. Who gets it is looked up anew then, and forgotten now.
-func (x *Releaser) putAside(ctx context.Context, row *mail.Schedule, s *Request, why error) (err error) {
-	x.Log.Error("a scheduled mail is refused, and not sent: its schedule is in doubt until an operator has it released again (docs/braze.md); check the routes and sender domains of the configuration", "schedule", row.ID, "error", why)
+// putAside has a schedule stand in doubt, with what was asked for, until an operator
+// decides: the configuration refuses it, and may be half changed just now, or a part of
+// it may have been handed in. Who gets it is looked up anew then, and forgotten now.
+func (x *Releaser) putAside(ctx context.Context, row *mail.Schedule, s *Request) (err error) {
 	s.Frozen = nil
 	if row.Request, err = s.Text(); err != nil {
 		return err
