@@ -21,6 +21,9 @@ type Take struct {
 	// of its domain, or of the routes that take it. The spool moves it there.
 	// Empty: it stays where it is.
 	Lane string
+
+	// Stopped says that an operator, or a journey that is paused, keeps it there.
+	Stopped bool
 }
 
 const (
@@ -60,7 +63,7 @@ func (r *Router) Takes(t mail.Transport, s *mail.Send, passed []mail.Transport, 
 		return Take{Wait: stopsEvery}
 	}
 	if lane := r.stops.apart(s); lane != "" {
-		return Take{Wait: stopsEvery, Lane: lane}
+		return Take{Wait: stopsEvery, Lane: lane, Stopped: true}
 	}
 	d := r.domain(mime.DomainOf(s.To), now)
 	if r.intoSink(s.To, d) {
@@ -82,7 +85,7 @@ func (r *Router) Takes(t mail.Transport, s *mail.Send, passed []mail.Transport, 
 	if open := set &^ r.stops.haltedFor(s.Class); open != 0 {
 		set = open
 	} else {
-		return Take{Wait: stopsEvery, Lane: r.apart(set, d, now)}
+		return Take{Wait: stopsEvery, Lane: r.apart(set, d, s.Route, now)}
 	}
 	up := r.preferred(set, d, now)
 	if others := r.others(set, passed, d, now); others != 0 {
@@ -91,7 +94,7 @@ func (r *Router) Takes(t mail.Transport, s *mail.Send, passed []mail.Transport, 
 	if ready := r.ready(me, up, d, now); ready != 0 {
 		return r.among(me, up, ready, d, s, now)
 	}
-	return r.refuse(me, set, up, d, now)
+	return r.refuse(me, set, up, d, s.Route, now)
 }
 
 // Elsewhere reports whether a mail that some routes have just rejected may be
@@ -242,18 +245,18 @@ func (r *Router) noteWant(x *route, d *domain, now time.Time) time.Duration {
 // refuse says when to ask again for a mail that no route takes now, and whether it
 // is to wait apart from others. set are those whose settings take it, up those of
 // them that are up.
-func (r *Router) refuse(me *route, set, up uint64, d *domain, now time.Time) Take {
+func (r *Router) refuse(me *route, set, up uint64, d *domain, asked string, now time.Time) Take {
 	if me.place < 0 || up&(1<<me.place) == 0 {
 		if r.anyoneAsks(up, d, now) {
 			return Take{Wait: busyAfter} // they say when, or are busy by then
 		}
-		return Take{Wait: maxWait, Lane: r.apart(set, d, now)}
+		return Take{Wait: maxWait, Lane: r.apart(set, d, asked, now)}
 	}
 	wait, _ := me.wait(d, now)
 	if wait == noToken {
 		wait = r.noteWant(me, d, now)
 	}
-	return Take{Wait: min(wait, maxWait), Lane: r.apart(set, d, now)}
+	return Take{Wait: min(wait, maxWait), Lane: r.apart(set, d, asked, now)}
 }
 
 // anyoneAsks reports whether one of a set could take a mail, or would if it had a
@@ -271,11 +274,14 @@ func (r *Router) anyoneAsks(set uint64, d *domain, now time.Time) bool {
 // apart names the sublane for a mail that no route of a set takes now. It is
 // the domain, if other mail may go by one of the routes, or else these routes,
 // if there are more. Empty: nothing goes anyway. Only mails that may go by the
-// same routes share a name. Otherwise a mail that may go would wait behind one
-// that may not.
-func (r *Router) apart(set uint64, d *domain, now time.Time) string {
+// same routes share a name: the domain's has the route behind it that a mail asks
+// for. Otherwise a mail that may go would wait behind one that may not.
+func (r *Router) apart(set uint64, d *domain, asked string, now time.Time) string {
 	for rest := set; rest != 0; rest &= rest - 1 {
 		if _, ofDomain := r.routes[bits.TrailingZeros64(rest)].wait(d, now); ofDomain {
+			if asked != "" {
+				return d.name + "+" + asked
+			}
 			return d.name
 		}
 	}

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -12,8 +13,8 @@ import (
 //
 // The idea. What of it is in memory is looked through in order. Of sends that
 // go the same way (to one domain, by one route asked for, of one class) only
-// the first is asked about. The others stay behind it, so the order of a domain
-// holds. If no send in memory may go, and there is more in Redis, the first
+// the first is asked about that is not stopped. The others stay behind it, so the
+// order of a domain holds. If no send in memory may go, and there is more in Redis, the first
 // half goes to the end of the sublane. Then what is behind it is read. When all
 // have gone round once, going round rests for roundShare times as long as it
 // took. After each further round in which nothing went it rests twice as long.
@@ -54,6 +55,7 @@ type scan struct {
 	queue   *queue
 	at      int
 	refused map[way]string
+	stopped map[*item]string // those that are; nil: none is
 	wait    time.Duration
 }
 
@@ -81,7 +83,7 @@ func (s *Sender) scan(sc *scan, q *queue, t mail.Transport, others bool, now tim
 			q.inVain = 0
 			return sc.at, take
 		}
-		sc.refused[key] = take.Lane
+		sc.refuse(it, key, &take)
 		if take.Wait > 0 && (sc.wait == 0 || take.Wait < sc.wait) {
 			sc.wait = take.Wait
 		}
@@ -91,6 +93,19 @@ func (s *Sender) scan(sc *scan, q *queue, t mail.Transport, others bool, now tim
 	}
 	q.scanned[t] = now.Add(scanAgain)
 	return 0, Take{Wait: max(scanAgain, min(sc.wait, staleAgain))}
+}
+
+// refuse notes that a send may not go: what goes the same way may not either, unless it
+// is stopped.
+func (sc *scan) refuse(it *item, key way, take *Take) {
+	if !take.Stopped {
+		sc.refused[key] = take.Lane
+		return
+	}
+	if sc.stopped == nil {
+		sc.stopped = make(map[*item]string)
+	}
+	sc.stopped[it] = take.Lane
 }
 
 // goRound moves the first sends of the sublane for others to its end, if none
@@ -112,7 +127,7 @@ func (p *part) goRound(q *queue, sc *scan, w *window, now time.Time) (short bool
 		return false
 	}
 	for n := len(q.items) / 2; n > 0 && len(w.aside) < asideSends; n-- {
-		name := sc.refused[wayOf(&q.items[0].send)]
+		name := cmp.Or(sc.stopped[q.items[0]], sc.refused[wayOf(&q.items[0].send)])
 		if name == "" {
 			break // nothing goes anyway
 		}

@@ -5,7 +5,41 @@ import (
 	"time"
 
 	"sluice/flow"
+	"sluice/mail"
 )
+
+// stoppedTags is routes that take all but what has a tag.
+type stoppedTags struct{ Routes }
+
+func (stoppedTags) Takes(_ mail.Transport, s *mail.Send, _ []mail.Transport, _ time.Time) Take {
+	if s.Tags != "" {
+		return Take{Wait: time.Second, Lane: "tag:" + s.Tags, Stopped: true}
+	}
+	return Take{OK: true}
+}
+
+// What is stopped says nothing of other mail that goes the same way: that is asked about
+// too. What is stopped goes round by its own name.
+func TestStoppedMailAmongOthers(t *testing.T) {
+	now := time.Now()
+	s := &Sender{Routes: stoppedTags{}}
+	q := newQueue(flow.Sublane("normal-marketing", otherDomains))
+	for range laneSends {
+		q.push([]*item{{send: mail.Send{To: "ann@example.com", Tags: "spring"}, ready: now.Add(-time.Second)}})
+	}
+	var sc scan
+	if at, take := s.scan(&sc, q, nil, false, now); take.OK {
+		t.Errorf("%d of those that are stopped may go", at)
+	}
+	p, w := &part{}, &window{}
+	if p.goRound(q, &sc, w, now); len(w.aside) != laneSends/2 || w.aside[0].with != "tag:spring" {
+		t.Errorf("%d go round", len(w.aside))
+	}
+	q.push([]*item{{send: mail.Send{To: "bob@example.com"}}})
+	if at, take := s.scan(&scan{}, q, nil, false, now.Add(scanAgain)); !take.OK || at != laneSends/2 {
+		t.Errorf("%d: %+v, want what is behind those that are stopped", at, take)
+	}
+}
 
 // TestRoundsRestAsLongAsTheyTake: what goes round among others that take
 // nothing rests in proportion to the time of a round. So few sends go round

@@ -220,7 +220,7 @@ func (p *part) give(priority mail.Priority, t mail.Transport, w *window, now tim
 		if !take.OK && take.Wait > 0 && (w.wait == 0 || take.Wait < w.wait) {
 			w.wait = take.Wait
 		}
-		if !take.OK && (take.Lane == "" || q.sublane()) {
+		if !take.OK && (take.Lane == "" || q.sublane() && !p.movesOn(q, &take)) {
 			if stopped == nil {
 				stopped = make(map[*queue]bool)
 			}
@@ -249,6 +249,15 @@ func (p *part) give(priority mail.Priority, t mail.Transport, w *window, now tim
 	}
 }
 
+// movesOn reports whether the head of a sublane moves to another one, since what keeps it
+// does not keep what is behind it. It was stopped since it came, or what it was stopped with
+// goes on, and its domain or its routes do not take it now. So a send moves on once for
+// each stop and resume: between a domain and routes, which come and go by themselves, it
+// would move to and fro. Beside a comparison it stays, as its walk could miss it.
+func (p *part) movesOn(q *queue, take *Take) bool {
+	return !p.urgent && !q.others && (take.Stopped || q.stopped) && take.Lane != q.with
+}
+
 // staleAgain is after what time a worker looks again at a lane whose class the list
 // of the suppressed is too old for.
 const staleAgain = 500 * time.Millisecond
@@ -271,9 +280,9 @@ func (s *Sender) ask(t mail.Transport, it *item, now time.Time) Take {
 	return s.Routes.Takes(t, &it.send, it.passedBy(now), now)
 }
 
-// moveAside moves sends to sublanes, where they keep nobody else waiting. Each
-// moves once, but in the one for others (others.go): out of a sublane it is only
-// attempted.
+// moveAside moves sends to sublanes, where they keep nobody else waiting. Out of a
+// sublane a send is only attempted, but for the one for others (others.go), and for
+// what movesOn says.
 func (s *Sender) moveAside(ctx context.Context, t mail.Transport, aside []apart) {
 	items, with := make([]*item, len(aside)), make(map[*item]string, len(aside))
 	for i, a := range aside {
