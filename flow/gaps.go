@@ -55,19 +55,11 @@ func (g Gaps) Tell(ctx context.Context, gap *Gap) (accepted bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := g.Redis.client
-	answers := c.DoMulti(ctx, c.B().Hset().Key(gapsKey()).FieldValue().FieldValue(gap.What, gap.span()+" "+string(text)).Build(),
-		c.B().Hget().Key(gapsKey()).Field(acceptedBefore+gap.What).Build())
-	if err := answers[0].Error(); err != nil {
-		return false, g.Redis.wrap("say that something is missing", err)
+	if err := g.Redis.Put(ctx, "say that something is missing", gapsKey(), gap.What, gap.span()+" "+string(text)); err != nil {
+		return false, err
 	}
-	span, err := answers[1].ToString()
-	if rueidis.IsRedisNil(err) {
-		return false, nil
-	}
-	return span == gap.span(), g.Redis.wrap("ask whether a gap is accepted", err)
+	span, err := Ask(ctx, g.Redis, "ask whether a gap is accepted", g.Redis.B().Hget().Key(gapsKey()).Field(acceptedBefore+gap.What).Build(), Text)
+	return span == gap.span(), err
 }
 
 // Accepted reports whether any of some gaps has been accepted.
@@ -121,7 +113,7 @@ func (g Gaps) List(ctx context.Context) (all []Gap, err error) {
 // Accept records that the missing part is lost: the follower that stands still
 // goes on behind it.
 func (g Gaps) Accept(ctx context.Context, gap *Gap) error {
-	return g.Redis.Do(ctx, "accept a gap", g.Redis.B().Hset().Key(gapsKey()).FieldValue().FieldValue(acceptedBefore+gap.What, gap.span()).Build())
+	return g.Redis.Put(ctx, "accept a gap", gapsKey(), acceptedBefore+gap.What, gap.span())
 }
 
 // Lost returns how many entries behind a cursor the log had, applied and removed

@@ -218,7 +218,7 @@ func (l *Lanes) Server(ctx context.Context) (string, error) {
 // ledger, or other logs, were put in place. Running processes notice it within
 // seconds.
 func (l *Lanes) CompareAgain(ctx context.Context) error {
-	return l.log.redis.Do(ctx, "have lanes compared", l.log.redis.B().Hset().Key(l.log.partition.standingKey()).FieldValue().FieldValue("server", "restored").Build())
+	return l.log.redis.Put(ctx, "have lanes compared", l.log.partition.standingKey(), "server", "restored")
 }
 
 // LogEnd returns the position of the last entry of the partition's log.

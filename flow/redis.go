@@ -308,6 +308,12 @@ func (r *Redis) fields(ctx context.Context, verb, key string, names ...string) (
 	return values, err
 }
 
+// Put writes a field of a hash, in a full Redis as well: for what helps to drain it.
+func (r *Redis) Put(ctx context.Context, verb, key, field, value string) error {
+	_, err := r.callInt(ctx, verb, "put", []string{key}, []string{field, value})
+	return err
+}
+
 // B begins a command.
 func (r *Redis) B() rueidis.Builder { return r.client.B() }
 

@@ -169,7 +169,11 @@ func (s *StoreFollower) awaitReady(ctx context.Context, stop func(), e *entered,
 	var group sync.WaitGroup
 	for p := range e.failed {
 		group.Go(func() {
-			for pause := readySoonest; sluice.Pause(ctx, pause) == nil; pause = min(2*pause, readyLatest) {
+			pause := readySoonest
+			if e.gaps[p] != nil {
+				pause = readyLatest // an accepted gap could not be passed, which only the next session tries
+			}
+			for ; sluice.Pause(ctx, pause) == nil; pause = min(2*pause, readyLatest) {
 				if try(ctx, p) == nil { // else it is tried again
 					mu.Lock()
 					defer mu.Unlock()

@@ -186,6 +186,22 @@ func TestSeveralProcessesTellOnce(t *testing.T) {
 	o.pass(24*time.Hour, "", b)
 }
 
+// In a full Redis a process tells what is wrong with it: that Redis is full, for one.
+func TestRedisIsFull(t *testing.T) {
+	o := openOffice(t)
+	a := o.start()
+	o.await("it tells", a.tells)
+	if err := o.redis.Do(t.Context(), "fill redis", o.redis.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", "1").Build()); err != nil {
+		t.Fatal(err)
+	}
+	a.problems = []Problem{{Kind: Follower, Subject: "store", Summary: "redis is full"}}
+	o.pass(0, "", a)
+	o.pass(time.Minute, "firing store", a)
+	if posts, err := a.watcher.State.Posts(t.Context()); err != nil || len(posts) != 1 {
+		t.Errorf("posted are %v, %v", posts, err)
+	}
+}
+
 // While Redis is away, who tells goes on telling.
 func TestRedisIsAway(t *testing.T) {
 	o := openOffice(t)

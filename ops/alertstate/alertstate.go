@@ -29,7 +29,7 @@ type State struct {
 
 // Post replaces what this process has written.
 func (s *State) Post(ctx context.Context, text string) error {
-	return s.Redis.Do(ctx, "write what is wrong for alerts", s.Redis.B().Hset().Key(s.Key).FieldValue().FieldValue(fieldPost+s.Leases.ID(), text).Build())
+	return s.Redis.Put(ctx, "write what is wrong for alerts", s.Key, fieldPost+s.Leases.ID(), text)
 }
 
 // Posts returns what the living processes have written, and removes what dead
