@@ -120,7 +120,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func leaseOn(t *testing.T, r *Redis, key string) *Lease {
 	t.Helper()
 	p := place{redis: r, key: key}
-	s, err := p.seen(t.Context(), r.client.Do(t.Context(), r.client.B().Hmget().Key(key).Field("owner", "token").Build()))
+	s, _, err := p.seen(r.client.DoMulti(t.Context(), r.client.B().Hmget().Key(key).Field("owner", "token").Build()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -153,14 +153,19 @@ func (at part) ask(ctx context.Context, spots []spot) chan looked {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
 	go func() { // ends with ctx
 		defer cancel()
-		calls := make([]rueidis.Completed, len(spots))
-		for n, s := range spots {
-			calls[n] = at.redis.B().Hmget().Key(s.role.places[s.at].key).Field("owner", "token").Build()
+		var calls rueidis.Commands
+		for _, s := range spots {
+			p := &s.role.places[s.at]
+			calls = append(calls, at.redis.B().Hmget().Key(p.key).Field("owner", "token").Build())
+			if p.list != nil {
+				calls = append(calls, p.list.askOwner())
+			}
 		}
+		answers := at.redis.client.DoMulti(ctx, calls...)
 		saw := make([]sight, len(spots))
-		for n, answer := range at.redis.client.DoMulti(ctx, calls...) {
-			saw[n].spot = spots[n]
-			saw[n].seen, saw[n].err = spots[n].role.places[spots[n].at].seen(ctx, answer)
+		for n, s := range spots {
+			saw[n].spot = s
+			saw[n].seen, answers, saw[n].err = s.role.places[s.at].seen(answers)
 		}
 		under <- looked{saw, ctx.Err() != nil}
 	}()
@@ -189,20 +194,22 @@ func joinOnce(errs []error) error {
 	})...)
 }
 
-// seen is a lease as it stood when Redis answered.
-func (p *place) seen(ctx context.Context, answer rueidis.RedisResult) (*seen, error) {
-	v, err := answer.ToArray()
+// seen is a lease as it stood when Redis answered. The answers about the place come first,
+// and rest are the others.
+func (p *place) seen(answers []rueidis.RedisResult) (s *seen, rest []rueidis.RedisResult, err error) {
+	lease, rest := answers[0], answers[1:]
+	var foreign error
+	if p.list != nil {
+		foreign, rest = p.list.checkOwner(rest[0]), rest[1:]
+	}
+	v, err := lease.ToArray()
 	if err != nil {
-		return nil, p.redis.wrap("read a lease", err)
+		return nil, rest, p.redis.wrap("read a lease", err)
+	}
+	if foreign != nil && !errors.Is(foreign, errForeign) {
+		return nil, rest, foreign
 	}
 	owner, _ := v[0].ToString() // nil: none
 	token, _ := v[1].ToString()
-	if p.list == nil {
-		return &seen{owner: owner, token: token}, nil
-	}
-	err = p.list.checkOwner(ctx)
-	if err != nil && !errors.Is(err, errForeign) {
-		return nil, err
-	}
-	return &seen{owner, token, err != nil}, err
+	return &seen{owner, token, foreign != nil}, rest, foreign
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"sluice/test/proxy"
 	"sluice/test/servers"
 )
 
@@ -60,6 +61,49 @@ func placesOn(t *testing.T, c *servers.RedisCluster, master *servers.Redis) (all
 		}
 	}
 	return all
+}
+
+// TestALookAsksForAllAtOnce: a server that is far away is asked as often for many lists as
+// for one, and every list is known in time.
+func TestALookAsksForAllAtOnce(t *testing.T) {
+	t.Parallel()
+	server, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Kill() })
+	way, err := proxy.New(server.Network(), server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = way.Close() })
+	r, err := Dial(t.Context(), "redis://"+way.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	lists := make([]*List, looksPlaces)
+	for i := range lists {
+		if lists[i], err = NewList(r, fmt.Sprint("list", i), Left); err != nil {
+			t.Fatal(err)
+		}
+		lists[i].BelongTo("1", false)
+	}
+	l := NewLeases(r, &numbers{}, quiet())
+	l.AddLists("intake", lists)
+	before := way.Turns()
+	state, err := l.look(t.Context(), l.roles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if turns := way.Turns() - before; turns > 4 { // an answer may come in pieces
+		t.Errorf("%d lists took %d round trips", looksPlaces, turns)
+	}
+	for i, s := range state[l.roles[0]] {
+		if s == nil {
+			t.Errorf("list %d is not known", i)
+		}
+	}
 }
 
 // TestAShardThatHangsBlindsNoLook: of a cluster one master answers nothing. The leases on

@@ -106,17 +106,19 @@ func (l *List) BelongTo(deployment string, replace bool) {
 var errForeign = errors.New("it is drained by another installation of Sluice, with another database; " +
 	"if this one takes its place, start once with --accept-gaps")
 
-// checkOwner asks whether the list may be drained by this deployment. Only
-// OpenKeeping settles it.
-func (l *List) checkOwner(ctx context.Context) error {
-	if l.deployment == "" || l.replace {
-		return nil
-	}
-	owner, err := Ask(ctx, l.redis, "ask whose "+l.String()+" is", l.redis.B().Hget().Key(l.keys.stateKey()).Field("deployment").Build(), Text)
+// askOwner asks which deployment drains the list.
+func (l *List) askOwner() rueidis.Completed {
+	return l.redis.B().Hget().Key(l.keys.stateKey()).Field("deployment").Build()
+}
+
+// checkOwner reads from the answer to askOwner whether this deployment may drain the list.
+// Only OpenKeeping settles it.
+func (l *List) checkOwner(answer rueidis.RedisResult) error {
+	owner, err := Text(answer)
 	if err != nil {
-		return err
+		return l.redis.wrap("ask whose "+l.String()+" is", err)
 	}
-	if owner != "" && owner != l.deployment {
+	if owner != "" && owner != l.deployment && l.deployment != "" && !l.replace {
 		return fmt.Errorf("redis %s: %s: %w", l.redis, l, errForeign)
 	}
 	return nil
