@@ -74,9 +74,27 @@ func (g Gaps) Accepted(ctx context.Context, gaps []*GapError) (bool, error) {
 	}), nil
 }
 
-// Over forgets a gap: its follower has gone on.
-func (g Gaps) Over(ctx context.Context, what string) error {
-	return g.Redis.Do(ctx, "forget a gap", g.Redis.B().Hdel().Key(gapsKey()).Field(what, acceptedBefore+what).Build())
+// Forget forgets the gaps that are over, and that they were accepted.
+func (g Gaps) Forget(ctx context.Context, over func(*Gap) bool) error {
+	all, err := g.List(ctx)
+	if err != nil {
+		return err
+	}
+	var fields []string
+	for i := range all {
+		if over(&all[i]) {
+			fields = append(fields, all[i].What, acceptedBefore+all[i].What)
+		}
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	return g.Redis.Do(ctx, "forget gaps", g.Redis.B().Hdel().Key(gapsKey()).Field(fields...).Build())
+}
+
+// Clear forgets all gaps, for a restore: followers tell those that they meet.
+func (g Gaps) Clear(ctx context.Context) error {
+	return g.Redis.Do(ctx, "forget gaps", g.Redis.B().Del().Key(gapsKey()).Build())
 }
 
 // List returns the gaps at which followers stand still, by the log or list that

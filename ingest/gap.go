@@ -17,7 +17,8 @@ import (
 // when an operator accepts the gap (flow.Gaps) or starts the program with
 // AcceptGaps. Then the cursor moves over the gap, by the compare-and-set of
 // every other step, and stays there. The gap, and that it was accepted, is forgotten
-// after that: a step that fails is made again by the next session.
+// after that: a step that fails is made again by the next session. A gap whose missing
+// part has been brought back is forgotten as well, by a session that begins.
 
 // gapEvery is how often is asked whether a gap of a log has been accepted. Lists ask with
 // each session.
@@ -59,21 +60,22 @@ func (l *Lister) moveOver(ctx context.Context, from sluice.Position, gap *flow.G
 	return err
 }
 
-// passed forgets the gap that was accepted last if the cursor is behind it. A session
-// calls it when it begins, too: the step of the one before may have been made, and only
-// the answer have been lost.
+// passed forgets the gap that was told if the cursor is behind it. A session calls it when
+// it begins, too: the step of the one before may have been made, and only the answer have
+// been lost; or the cursor was put back in place. A cursor at a gap says nothing: the list
+// opens, and its first page is what is missing.
 func (l *Lister) passed(ctx context.Context, cursor sluice.Position) {
-	gap := l.over
-	if gap == nil || cursor.Before(gap.Start) {
-		return
-	}
-	l.over = nil
 	if l.Gaps != nil {
-		if err := l.Gaps.Over(ctx, gap.What); err != nil {
-			l.Log.Warn("accepted gap stays in the list", "in", gap.What, "error", err)
+		ctx, cancel := context.WithTimeout(ctx, tellWithin)
+		defer cancel()
+		if err := l.Gaps.Forget(ctx, func(g *flow.Gap) bool { return g.What == l.List.String() && g.Cursor.Before(cursor) }); err != nil {
+			l.Log.Warn("gap that is over may stay in the list of gaps", "in", l.List.String(), "error", err)
 		}
 	}
-	l.Log.Error("gap accepted: what lay between is lost", "in", gap.What, "from", gap.Cursor.String(), "to", gap.Start.String())
+	if gap := l.over; gap != nil && !cursor.Before(gap.Start) {
+		l.over = nil
+		l.Log.Error("gap accepted: what lay between is lost", "in", gap.What, "from", gap.Cursor.String(), "to", gap.Start.String())
+	}
 }
 
 // applyOver applies an effect whose first move goes over a gap.
@@ -177,12 +179,23 @@ func (s *StoreFollower) judge(ctx context.Context, e *entered, log *flow.Log, ga
 	if before.Before(lostTo) {
 		s.lostUpTo[p] = lostTo
 	}
-	if s.Gaps != nil {
-		if err := s.Gaps.Over(ctx, gap.What); err != nil {
-			s.Log.Warn("accepted gap stays in the list", "in", gap.What, "error", err)
-		}
-	}
 	return true, nil
+}
+
+// forgetGaps forgets the gaps of partitions that go on: those that were passed, and those
+// whose missing part has been brought back.
+func (s *StoreFollower) forgetGaps(ctx context.Context, e *entered) {
+	going := make(map[string]sluice.Position)
+	for _, l := range e.logs {
+		going[l.String()] = e.cursors[l.Partition()]
+	}
+	err := s.Gaps.Forget(ctx, func(g *flow.Gap) bool {
+		cursor, goes := going[g.What]
+		return goes && !cursor.Before(g.Cursor)
+	})
+	if err != nil && ctx.Err() == nil {
+		s.Log.Warn("gaps that are over may stay in the list of gaps", "error", err)
+	}
 }
 
 // tellGap records a gap for operators, and reports whether it is accepted. What cannot be

@@ -187,6 +187,9 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		<-fetch.Done() // other leases may come
 		return nil
 	}
+	if s.Gaps != nil {
+		awaiting.Go(func() { s.forgetGaps(fetch, &e) })
+	}
 	reading := maps.Clone(cursors) // owned by the reading side
 	s.free = make(chan time.Time, 1)
 	s.free <- time.Time{}

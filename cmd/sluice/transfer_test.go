@@ -212,6 +212,10 @@ func TestRestoreOneUnderTheOther(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	const gap = `1-0 5-0 {"since":1}` // at which a list stood still that is no more followed
+	if err := redis.Do(t.Context(), redis.B().Hset().Key("sluice:{members}:gaps").FieldValue().FieldValue("list gone", gap).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
 	if code := s.stop(t); code != exitOK {
 		t.Fatalf("exit code %d:\n%s", code, s.log)
 	}
@@ -222,6 +226,9 @@ func TestRestoreOneUnderTheOther(t *testing.T) {
 		t.Errorf("four gaps are not reported:\n%s", out)
 	}
 	s = serveConfigured(t, dir)
+	if listed := mustRun(t, dir, "gaps", "list").stdout; listed != "" {
+		t.Errorf("gaps of before are listed still: %s", listed)
+	}
 	await(t, "what the logs have is stored again", func() bool {
 		return strings.Contains(mustRun(t, dir, "export", "events").stdout, fmt.Sprintf(`"m%d"`, last-1))
 	})

@@ -210,7 +210,7 @@ func (r *Restore) join(ctx context.Context, owners []uint64, done *Restored) (to
 	if to.ID, err = flow.NewDeploymentID(); err != nil {
 		return to, err
 	}
-	if err := errors.Join(r.Redis.Join(ctx, to.ID), r.Redis.ForgetStopsAt(ctx)); err != nil {
+	if err := errors.Join(r.Redis.Join(ctx, to.ID), r.Redis.ForgetStopsAt(ctx), flow.Gaps{Redis: r.Redis}.Clear(ctx)); err != nil {
 		return to, err
 	}
 	for _, l := range r.Lists {
