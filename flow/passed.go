@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"sluice"
 )
@@ -63,6 +64,24 @@ func (l *Log) Begin(ctx context.Context, cursor sluice.Position) (b Begun, err e
 		return b, fmt.Errorf("begin to read the log of partition %d: %w", l.partition.Number, err)
 	}
 	return b, nil
+}
+
+// StandsAt returns the gap of entries that the cursor may have passed over, as a session of
+// the store has found it. nil: none has.
+func (l *Log) StandsAt(ctx context.Context, cursor sluice.Position) (*GapError, error) {
+	noted, err := Ask(ctx, l.redis, "read what a cursor has passed over", l.redis.B().Hget().Key(l.partition.sourcesKey()).Field("@passed").Build(), Text)
+	if err != nil {
+		return nil, err
+	}
+	at, count, _ := strings.Cut(noted, " ")
+	if at != cursor.String() {
+		return nil, nil
+	}
+	entries, err := strconv.ParseInt(count, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("read what a cursor of partition %d has passed over: %q is no count", l.partition.Number, noted)
+	}
+	return l.PassedOver(cursor, entries), nil
 }
 
 // PassedOver is the gap of entries that a cursor may have passed over.

@@ -128,7 +128,13 @@ func TestWhatMayBeAppliedIsNotReadAgain(t *testing.T) {
 			t.Fatalf("%+v, %v; want 2 entries passed over at least", begun, err)
 		}
 	}
+	if gap, err := l.StandsAt(t.Context(), cursor); err != nil || gap == nil || gap.Passed < 2 {
+		t.Errorf("it stands at %v, %v; want 2 entries passed over at least", gap, err)
+	}
 	gap := l.PassedOver(cursor, 2)
+	if gap, err := l.StandsAt(t.Context(), gap.Start); err != nil || gap != nil {
+		t.Errorf("behind it is a gap: %v, %v", gap, err)
+	}
 	if !strings.Contains(gap.Error(), "2 entries") {
 		t.Error(gap)
 	}

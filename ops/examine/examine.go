@@ -203,7 +203,7 @@ func (x *Installation) logs(ctx context.Context, e *doctor.Examination, cursors 
 	worstMillis, gaps, behind, unread := int64(0), 0, 0, 0
 	for _, p := range flow.Partitions(x.Partitions) {
 		at := doctor.Examination{Where: fmt.Sprintf("partition %d", p.Number)}
-		next, err := flow.NewLog(x.Redis, p).Read(ctx, positions[p.Number], 1, 0)
+		next, err := readOn(ctx, flow.NewLog(x.Redis, p), positions[p.Number])
 		switch {
 		case errors.Is(err, sluice.ErrGap):
 			gaps++
@@ -229,6 +229,19 @@ func (x *Installation) logs(ctx context.Context, e *doctor.Examination, cursors 
 	if behind+gaps+unread == 0 {
 		e.Fine(doctor.CheckLag, "the logs of all %d partitions are stored; the most that one is behind is %s", x.Partitions, lasting(worstMillis))
 	}
+}
+
+// readOn reads the first entry behind the cursor of a log. A gap is one behind the cursor,
+// or one of entries below it that may not have been applied.
+func readOn(ctx context.Context, log *flow.Log, cursor sluice.Position) ([]flow.Batch, error) {
+	gap, err := log.StandsAt(ctx, cursor)
+	if err != nil {
+		return nil, err
+	}
+	if gap != nil {
+		return nil, gap
+	}
+	return log.Read(ctx, cursor, 1, 0)
 }
 
 const gapRemedy = "if the database or Redis was restored, restore the other too (docs/backup.md); or `sluice gaps accept`: what is missing is lost"

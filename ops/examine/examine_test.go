@@ -44,8 +44,15 @@ func TestALogThatCannotBeRead(t *testing.T) {
 	if got, want := said(), []string{"ok gaps this installation", "ok lag this installation"}; !slices.Equal(got, want) {
 		t.Errorf("all are in order: %q, want %q", got, want)
 	}
-	log := strings.TrimSuffix(flow.Partitions(2)[1].AlertsKey(), "alerts") + "log"
-	if err := redis.Do(t.Context(), "spoil a log for a test", redis.B().Set().Key(log).Value("no stream").Build()); err != nil {
+	beside := strings.TrimSuffix(flow.Partitions(2)[1].AlertsKey(), "alerts")
+	sources := beside + "sources" // of which the cursor has passed entries over that another master had
+	if err := redis.Do(t.Context(), "set a gap for a test", redis.B().Hset().Key(sources).FieldValue().FieldValue("@passed", "0-0 2").Build()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := said(), []string{"error gaps partition 1"}; !slices.Equal(got, want) {
+		t.Errorf("one has passed entries over: %q, want %q", got, want)
+	}
+	if err := redis.Do(t.Context(), "spoil a log for a test", redis.B().Del().Key(sources).Build(), redis.B().Set().Key(beside+"log").Value("no stream").Build()); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := said(), []string{"unknown gaps partition 1", "unknown lag partition 1"}; !slices.Equal(got, want) {
