@@ -23,6 +23,9 @@ const (
 	holdTTL   = 15 * time.Second
 	holdEvery = 100 * time.Millisecond
 
+	// beginLogs is how many logs are asked at once for their oldest entry.
+	beginLogs = 16
+
 	// restoreBytes bounds the entries that are sent to Redis at once.
 	restoreBytes = 8 << 20
 )
@@ -71,26 +74,41 @@ func NewLogCopy(r *Redis, partitions int) *LogCopy {
 // Begin holds the trim and returns where the copy of each log begins: behind
 // the entry at that position.
 func (c *LogCopy) Begin(ctx context.Context) (map[int]sluice.Position, error) {
-	for _, p := range c.partitions {
-		if err := c.hold(ctx, p, sluice.Position{}); err != nil {
-			return nil, err
-		}
+	if err := c.hold(ctx, c.partitions, nil); err != nil {
+		return nil, err
 	}
-	for _, l := range c.logs {
-		from, err := l.Last(ctx) // first: what comes to an empty log between the two reads is copied
-		if err != nil {
+	for logs := range slices.Chunk(c.logs, beginLogs) {
+		if err := c.begin(ctx, logs); err != nil {
 			return nil, err
 		}
-		oldest, ok, err := l.Oldest(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			from = oldest.Prev
-		}
-		c.at[l.Partition()] = from
 	}
 	return maps.Clone(c.at), nil
+}
+
+// begin finds where the copy of some logs begins. A call for each would take longer than
+// a hold lives where Redis is far away.
+func (c *LogCopy) begin(ctx context.Context, logs []*Log) error {
+	ends, err := logEnds(ctx, logs) // first: what comes to an empty log between the two reads is copied
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	ask := make(rueidis.Commands, len(logs))
+	for i, l := range logs {
+		ask[i] = l.askOldest()
+	}
+	for i, answer := range c.redis.client.DoMulti(ctx, ask...) {
+		oldest, ok, err := logs[i].oldestOf(answer)
+		if err != nil {
+			return err
+		}
+		if ok {
+			ends[i] = oldest.Prev
+		}
+		c.at[logs[i].Partition()] = ends[i]
+	}
+	return nil
 }
 
 // Run copies until its context ends: emit is handed entries, those of a log in
@@ -116,9 +134,11 @@ func (c *LogCopy) Run(ctx context.Context, emit func([]Batch) error) error {
 	}
 	stop(nil)
 	holding.Wait()
+	var holds rueidis.Commands
 	for _, p := range c.partitions {
-		_ = c.redis.Do(context.WithoutCancel(ctx), "end a hold", c.redis.B().Del().Key(p.holdKey()).Build()) // it ends by itself
+		holds = append(holds, c.redis.B().Del().Key(p.holdKey()).Build())
 	}
+	_ = c.redis.Do(context.WithoutCancel(ctx), "end holds", holds...) // they end by themselves
 	switch {
 	case errors.Is(err, sluice.ErrGap):
 		err = fmt.Errorf("copy the logs: a part was trimmed before it was copied: this process was held up for longer than %s; try again (%v)", holdTTL, err)
@@ -154,20 +174,21 @@ func (c *LogCopy) keepHolding(ctx context.Context) error {
 			if every {
 				all = now.Add(holdTTL / 4)
 			}
-			for _, p := range c.partitions {
-				if !every && !dirty[p.Number] {
-					continue
-				}
-				if err := c.hold(ctx, p, at[p.Number]); err != nil && ctx.Err() == nil {
-					return err
-				}
+			which := slices.DeleteFunc(slices.Clone(c.partitions), func(p Partition) bool { return !every && !dirty[p.Number] })
+			if err := c.hold(ctx, which, at); err != nil && ctx.Err() == nil {
+				return err
 			}
 		}
 	}
 }
 
-func (c *LogCopy) hold(ctx context.Context, p Partition, at sluice.Position) error {
-	return c.redis.Do(ctx, "hold the trim of a log", c.redis.B().Set().Key(p.holdKey()).Value(at.String()).Px(holdTTL).Build())
+// hold keeps what lies behind a position of each of some logs, or all that it has.
+func (c *LogCopy) hold(ctx context.Context, which []Partition, at map[int]sluice.Position) error {
+	var holds rueidis.Commands
+	for _, p := range which {
+		holds = append(holds, c.redis.B().Set().Key(p.holdKey()).Value(at[p.Number].String()).Px(holdTTL).Build())
+	}
+	return c.redis.Do(ctx, "hold the trim of logs", holds...)
 }
 
 // LogEnd is where the copy of a log ends, and what the log remembered there.

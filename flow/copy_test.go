@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
+	"sluice/test/proxy"
 )
 
 // fillLog appends batches to a log and returns their positions.
@@ -125,11 +126,22 @@ type meanwhile struct {
 func (m *meanwhile) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	reads := command.IsReadOnly()
 	answer := m.Client.Do(ctx, command)
+	m.happen(reads)
+	return answer
+}
+
+func (m *meanwhile) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+	reads := commands[0].IsReadOnly()
+	answers := m.Client.DoMulti(ctx, commands...)
+	m.happen(reads)
+	return answers
+}
+
+func (m *meanwhile) happen(reads bool) {
 	if happens := m.happens; reads && happens != nil {
 		m.happens = nil
 		happens()
 	}
-	return answer
 }
 
 // An entry that comes to an empty log while the copy begins is in it.
@@ -140,6 +152,39 @@ func TestLogCopyBeginsBeforeTheFirstEntry(t *testing.T) {
 	from, err := NewLogCopy(beside, 1).Begin(t.Context())
 	if err != nil || len(first) != 1 || !from[0].Before(first[0]) {
 		t.Errorf("the copy begins behind %v, and the first entries are %v; %v", from, first, err)
+	}
+}
+
+// TestLogCopyBeginsInFewCalls: with a call for each log the first hold has ended before
+// all begin, where Redis is far away.
+func TestLogCopyBeginsInFewCalls(t *testing.T) {
+	const logs = 64
+	dial(t) // it is empty
+	way, err := proxy.New(testRedis.Network(), testRedis.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = way.Close() })
+	r, err := Dial(t.Context(), "redis://"+way.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	for _, p := range []int{3, logs - 1} {
+		fillLog(t, NewLog(r, Partitions(logs)[p]), "api:x", 0, 2)
+	}
+	before := way.Turns()
+	c := NewLogCopy(r, logs)
+	from, err := c.Begin(t.Context())
+	if turns := way.Turns() - before; err != nil || len(from) != logs || turns > logs/2 {
+		t.Errorf("%d round trips for %d logs, %v", turns, len(from), err)
+	}
+	before = way.Turns()
+	if err := c.hold(t.Context(), c.partitions, from); err != nil {
+		t.Fatal(err)
+	}
+	if turns := way.Turns() - before; turns > logs/4 {
+		t.Errorf("%d round trips to hold them on", turns)
 	}
 }
 

@@ -226,24 +226,11 @@ func (l *Lanes) LogEnd(ctx context.Context) (sluice.Position, error) { return l.
 
 // LogEnds is LogEnd of all these lanes, asked for in one call.
 func LogEnds(ctx context.Context, lanes []*Lanes) ([]sluice.Position, error) {
-	if len(lanes) == 0 {
-		return nil, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	client := lanes[0].log.redis.client
-	ask := make(rueidis.Commands, len(lanes))
+	logs := make([]*Log, len(lanes))
 	for i, l := range lanes {
-		ask[i] = client.B().Hget().Key(l.log.partition.sourcesKey()).Field(tailField).Build()
+		logs[i] = l.log
 	}
-	ends := make([]sluice.Position, len(lanes))
-	for i, answer := range client.DoMulti(ctx, ask...) {
-		var err error
-		if ends[i], err = lanes[i].log.lastOf(answer); err != nil {
-			return nil, err
-		}
-	}
-	return ends, nil
+	return logEnds(ctx, logs)
 }
 
 // noteSource is the source of what Note writes.

@@ -453,8 +453,32 @@ func (l *Log) Again(ctx context.Context, name string, batch []byte) error {
 func (l *Log) Last(ctx context.Context) (sluice.Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	c := l.redis.client
-	return l.lastOf(c.Do(ctx, c.B().Hget().Key(l.partition.sourcesKey()).Field(tailField).Build()))
+	return l.lastOf(l.redis.client.Do(ctx, l.askLast()))
+}
+
+// logEnds is Last of all these logs, asked for in one call.
+func logEnds(ctx context.Context, logs []*Log) ([]sluice.Position, error) {
+	if len(logs) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	ask := make(rueidis.Commands, len(logs))
+	for i, l := range logs {
+		ask[i] = l.askLast()
+	}
+	ends := make([]sluice.Position, len(logs))
+	for i, answer := range logs[0].redis.client.DoMulti(ctx, ask...) {
+		var err error
+		if ends[i], err = logs[i].lastOf(answer); err != nil {
+			return nil, err
+		}
+	}
+	return ends, nil
+}
+
+func (l *Log) askLast() rueidis.Completed {
+	return l.redis.B().Hget().Key(l.partition.sourcesKey()).Field(tailField).Build()
 }
 
 func (l *Log) lastOf(answer rueidis.RedisResult) (sluice.Position, error) {
@@ -470,9 +494,19 @@ func (l *Log) lastOf(answer rueidis.RedisResult) (sluice.Position, error) {
 
 // Oldest returns the oldest entry that is still in the log, if any.
 func (l *Log) Oldest(ctx context.Context) (Batch, bool, error) {
-	entries, err := Ask(ctx, l.redis, "read a log's beginning", l.redis.B().Xrange().Key(l.partition.logKey()).Start("-").End("+").Count(1).Build(), rueidis.RedisResult.AsXRange)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return l.oldestOf(l.redis.client.Do(ctx, l.askOldest()))
+}
+
+func (l *Log) askOldest() rueidis.Completed {
+	return l.redis.B().Xrange().Key(l.partition.logKey()).Start("-").End("+").Count(1).Build()
+}
+
+func (l *Log) oldestOf(answer rueidis.RedisResult) (Batch, bool, error) {
+	entries, err := answer.AsXRange()
 	if err != nil {
-		return Batch{}, false, err
+		return Batch{}, false, l.redis.wrap("read a log's beginning", err)
 	}
 	if len(entries) == 0 {
 		return Batch{}, false, nil
