@@ -245,8 +245,8 @@ func (e *core) opened(in *input, run func(fetch, work context.Context)) error {
 	defer e.opening.Unlock()
 	if in.place >= 0 {
 		if slices.ContainsFunc(e.lists, func(l *flow.List) bool { return l != nil && l.Source() == in.list.Source() }) {
-			return errors.New(in.url.String() + " has the same hashes as a server before it: two names of one server, or a copy of another? Name it once; on a copy delete the key sluice:{" +
-				in.name + "}:hashes:" + in.name + ":state first")
+			return errors.New(in.url.String() + " has the same hashes as a server before it: two names of one server, or a copy of another? Name it once; on a copy, and there alone, delete all keys that begin with sluice:{" +
+				in.name + "}:hashes:" + in.name + ": first: a chunk that stays there stops it later")
 		}
 		e.lists[in.place] = in.list
 	}

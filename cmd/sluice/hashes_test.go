@@ -106,7 +106,7 @@ func TestHashesOfOneServerByTwoNames(t *testing.T) {
 	t.Parallel()
 	one, _ := startOther(t)
 	dir := hashesDir(t, one.URL(), strings.Replace(one.URL(), "127.0.0.1", "localhost", 1))
-	if r := sluiceRun(t, dir, "serve"); r.code != exitFailed || !strings.Contains(r.stderr, "has the same hashes as a server before it") {
+	if r := sluiceRun(t, dir, "serve"); r.code != exitFailed || !strings.Contains(r.stderr, "has the same hashes as a server before it") || !strings.Contains(r.stderr, "begin with sluice:{buffered}:hashes:buffered: first") {
 		t.Errorf("serve ended with %d: %s", r.code, r.stderr)
 	}
 }
