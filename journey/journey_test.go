@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The bytes of a record never change: checkpoints have them.
@@ -38,6 +39,22 @@ func TestSketchOf(t *testing.T) {
 			}
 			if got := SketchOf(r.Append(nil)); got != want {
 				t.Errorf("%+v: %+v, want %+v", r, got, want)
+			}
+		}
+	}
+}
+
+// Who is watched has finished from Due on. Nothing else becomes another state by time.
+func TestAsOf(t *testing.T) {
+	for state := StateNone; state <= StateControl; state++ {
+		for after := int64(-1); after <= 1; after++ {
+			r := Record{State: state, Due: 100, Step: 7, Entered: 5, Converted: 3}
+			want := r
+			if state == StateWatching && after >= 0 {
+				want.State, want.Due = StateFinished, 0
+			}
+			if got := r.AsOf(time.Unix(100+after, 0)); got != want {
+				t.Errorf("%s, %d s after Due: %+v, want %+v", state, after, got, want)
 			}
 		}
 	}

@@ -341,7 +341,7 @@ func (c *change) enter(ctx context.Context, in *inside, people []step.Person, ru
 		if !ok {
 			continue
 		}
-		p.Record = r
+		p.Record = r.AsOf(time.Unix(int64(max(p.EnteredAt, c.part.horizon.second)), 0))
 		if cameBefore(&p, &r) {
 			continue // by the circle that leads here: see goOn
 		}

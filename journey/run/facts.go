@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"sluice"
 	"sluice/flow"
@@ -146,11 +147,13 @@ func (c *change) hears(ctx context.Context, in *inside, f *journey.Fact) (r jour
 	if err != nil || !ok {
 		return r, nil, false, err
 	}
+	r = r.AsOf(c.momentOf(f).Add(-time.Second)) // in the second of Due conversions still count
 	v = in.entered(f)
 	closed = v == nil
 	switch {
 	case r.State == journey.StateInside || r.State == journey.StateWatching:
-		v = in.versions[r.Version]
+		own := in.versions[r.Version]
+		closed, v = closed || own != v, own
 	case r.Converts() && v == nil:
 		v = in.versionOf(&r) // these convert in a pause as those do who are inside
 	}
@@ -159,6 +162,9 @@ func (c *change) hears(ctx context.Context, in *inside, f *journey.Fact) (r jour
 	}
 	return r, v, closed, nil
 }
+
+// momentOf is when a fact came: as of then it is asked where people are.
+func (c *change) momentOf(f *journey.Fact) time.Time { return step.Moment(f, c.part.clock.Now()) }
 
 // deaf reports whether a journey takes nothing from a fact, of whomever it is.
 func (in *inside) deaf(f *journey.Fact) bool {
@@ -213,7 +219,7 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact) error {
 		}
 	}
 	if now := &c.out.Records[0]; now.Entered != r.Entered || now.Occurrence != r.Occurrence {
-		person.Given.Context = f.Properties()
+		person.Record, person.Given.Context = r.AsOf(c.momentOf(f)), f.Properties()
 	} else if c.out.Waited {
 		person.Given.Context = c.out.Context
 		c.keep(in, f.Number, now, cmp.Or(v.keeps.Of(c.out.Context), nothingKept))

@@ -45,7 +45,7 @@ import (
 // nobody out of it.
 func (c *change) handOver(ctx context.Context, in *inside, f *journey.Fact) (moved bool, err error) {
 	r, ok, err := c.record(ctx, in, f.Number)
-	if err != nil || !ok || !has(&r) && !hasBeen(&r) {
+	if r = r.AsOf(c.momentOf(f)); err != nil || !ok || !has(&r) && !hasBeen(&r) {
 		return false, err
 	}
 	into, ok := user.ParseID(f.Name)
@@ -68,7 +68,7 @@ func (c *change) handOver(ctx context.Context, in *inside, f *journey.Fact) (mov
 			return false, err
 		}
 	default:
-		if taken, err := c.settleIn(ctx, in, into.Number, &place); !taken || err != nil {
+		if taken, err := c.settleIn(ctx, in, into.Number, &place, f); !taken || err != nil {
 			return false, err
 		}
 	}
@@ -137,6 +137,7 @@ func (c *change) takeOver(ctx context.Context, in *inside, f *journey.Fact) erro
 		return nil
 	}
 	place, err := journey.ReadPlace(f.Body)
+	place.Record = place.Record.AsOf(c.momentOf(f))
 	if err == nil && hasBeen(&place.Record) {
 		return c.remember(ctx, in, f.Number, &place)
 	}
@@ -146,7 +147,7 @@ func (c *change) takeOver(ctx context.Context, in *inside, f *journey.Fact) erro
 		return nil
 	}
 	if !in.stopped {
-		if taken, err := c.settleIn(ctx, in, f.Number, &place); err != nil {
+		if taken, err := c.settleIn(ctx, in, f.Number, &place, f); err != nil {
 			return err
 		} else if taken {
 			return c.tellTaken(ctx, in, f.Number, f)
@@ -157,15 +158,15 @@ func (c *change) takeOver(ctx context.Context, in *inside, f *journey.Fact) erro
 	return nil
 }
 
-// settleIn puts a survivor in the place of a former user, unless the survivor keeps its
-// own.
-func (c *change) settleIn(ctx context.Context, in *inside, number int64, place *journey.Place) (taken bool, err error) {
+// settleIn puts a survivor in the place of a former user by a fact, unless the survivor keeps
+// its own.
+func (c *change) settleIn(ctx context.Context, in *inside, number int64, place *journey.Place, f *journey.Fact) (taken bool, err error) {
 	r := &place.Record
 	own, ok, err := c.record(ctx, in, number)
 	if err != nil || !ok {
 		return false, err
 	}
-	if own.State != journey.StateNone {
+	if own = own.AsOf(c.momentOf(f)); own.State != journey.StateNone {
 		once := in.versionOf(r).walk.Plan().Entry.Once
 		if has(&own) || once || own.Entered >= r.Entered {
 			return false, nil

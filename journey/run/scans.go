@@ -31,7 +31,9 @@ const scanGroup = 128
 // the last one is made up for. If that is later than lateRun, an operator decides (late_run.go).
 //
 // Who was accepted before the run is due is looked at by it: it begins when the horizon is
-// there.
+// there. Who is due by its second is out by then, or is not: it looks at nobody before all of
+// them have moved. Whom it keeps at a step itself is due as of its second too, so it waits at
+// its begin alone. One that waits has not begun, and may be late.
 type scan struct {
 	last  int64     // the second of the last run
 	after int64     // the number of the last person looked at by it; finished: the run is over
@@ -126,7 +128,7 @@ func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) 
 	if in.scan == nil || in.current == nil {
 		return false, nil
 	}
-	if !in.scan.due(p.horizon.at()) {
+	if at := p.horizon.at(); in.scan.awaits(in.dues.next(), at) || !in.scan.due(at) {
 		return false, nil
 	}
 	var people []step.Person
@@ -170,6 +172,23 @@ func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) 
 		in.occupied.changed = true // for what it owes no version
 	}
 	return true, nil
+}
+
+// awaits reports whether a run that is to begin by now has to wait, where the next people who
+// move are due at a second: not behind that of the run, or the first moment of a sweep.
+func (s *scan) awaits(due uint32, now time.Time) bool {
+	if s.after != finished || s.next.IsZero() || s.next.After(now) {
+		return false
+	}
+	last := s.next
+	for s.sweep == nil {
+		next, ok := s.times.next(last.Unix(), nil)
+		if !ok || next.After(now) {
+			break
+		}
+		last = next
+	}
+	return int64(due) <= last.Unix()
 }
 
 // scans reports whether a run is under way, or is to begin by now.

@@ -142,7 +142,7 @@ func (r *runner) enteredByRun(s *schedule, now time.Time) int {
 func (r *runner) enter(who []int32, now time.Time) error {
 	may := make([]int32, 0, len(who))
 	for _, i := range who {
-		if r.journey.MayEnter(&step.Person{Record: r.records[i], Profile: r.profiles[i]}, now) {
+		if r.journey.MayEnter(&step.Person{Record: r.records[i].AsOf(now), Profile: r.profiles[i]}, now) {
 			may = append(may, i)
 		}
 	}
@@ -201,7 +201,7 @@ func (r *runner) call(h *Happening, now time.Time) error {
 // told tells the journey of a fact.
 func (r *runner) told(h *Happening, now time.Time) error {
 	i := int32(h.Person)
-	state := r.records[i].State
+	state := r.records[i].AsOf(now).State
 	if state == journey.StateNone || state == journey.StateFinished || state == journey.StateExited {
 		r.context = h.Fact.Properties()
 		defer func() { r.context = "" }()

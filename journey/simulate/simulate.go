@@ -122,9 +122,10 @@ type Move struct {
 // runner is a simulation that runs.
 //
 // The idea. There is one next moment: of the earliest due record, happening or
-// schedule. At each all that happens is told first, then schedules let people in, and
-// then those go on who are due, up to step.MaxPeople at once. So an exit at the very
-// second at which a mail is due comes before the mail.
+// schedule. At each all that happens is told first, then those go on who are due, up to
+// step.MaxPeople at once, and then schedules let people in. So an exit at the very second at
+// which a mail is due comes before the mail, and who is out by the second of a schedule may
+// enter by it.
 type runner struct {
 	in       *Input
 	over     func() error // whether the time for it is over
@@ -222,10 +223,10 @@ func (r *runner) run() error {
 		if err := r.react(now); err != nil {
 			return err
 		}
-		if err := r.release(now); err != nil {
+		if err := r.goOn(r.dues.until(now), now); err != nil {
 			return err
 		}
-		if err := r.goOn(r.dues.until(now), now); err != nil {
+		if err := r.release(now); err != nil {
 			return err
 		}
 		if err := r.goOnPaced(now); err != nil {

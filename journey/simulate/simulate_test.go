@@ -527,3 +527,27 @@ steps: [{id: m, message: {template: x}}]
 	in.People = (&Crowd{People: 1, SeenBefore: monday, Attributes: map[string][]string{"email_subscribe": {`"unsubscribed"`}}}).Make()
 	says("there is no address, or it is not wanted")
 }
+
+// Who is out by the second of a schedule, or of what happens, may enter by it, as with the
+// engine: the watch for a conversion ends then, or the last delay does.
+func TestWhoIsOutInASecondMayEnterInIt(t *testing.T) {
+	const within = "conversions: {name: bought, when: {event: bought}, within: 7d}\n"
+	for text, want := range map[string]int{
+		"{at: \"2026-12-01 09:00\", every: week}, again_after: 6d}\nsteps: [{id: s, exit: {}}]\n" + within: 3,
+		"{at: \"2026-12-01 09:00\", every: week}, again_after: 0s}\nsteps: [{id: s, delay: {for: 7d}}]\n":  3,
+		"{event: in}, again_after: 6d}\nsteps: [{id: s, exit: {}}]\n" + within:                             3,
+		"{api: true}, again_after: 6d}\nsteps: [{id: s, exit: {}}]\n" + within:                             3,
+	} {
+		in := Input{Plan: compiled(t, "id: a\nentry: {when: "+text), From: monday, Until: monday.Add(20 * day), People: (&Crowd{People: 1, SeenBefore: monday}).Make()}
+		for n := range 3 {
+			f := event("in", "")
+			if strings.Contains(text, "api") {
+				f = journey.Fact{}
+			}
+			in.Happenings = append(in.Happenings, Happening{0, monday.Add(time.Duration(n) * 7 * day), f})
+		}
+		if o := simulated(t, in); o.Entered != want {
+			t.Errorf("%s: %d have entered, want %d", text, o.Entered, want)
+		}
+	}
+}

@@ -254,6 +254,26 @@ func TestConversions(t *testing.T) {
 	watched.want("mail last", watched.pass(2*24*time.Hour), journey.StateFinished)
 }
 
+// In the second in which nobody is watched any more a conversion counts still, and who does
+// something else may enter.
+func TestTheLastSecondOfAConversion(t *testing.T) {
+	text := strings.Replace(exitsText, "within: 36h", "within: 4d", 1)
+	for name, want := range map[string]int{"bought": 0, "in": 1} {
+		l := newLife(t, text, `{}`)
+		l.tell("in")
+		entered := int64(l.p.Record.Entered)
+		l.want("mail last", l.pass(3*24*time.Hour), journey.StateWatching)
+		at := sluice.Position{Major: uint64(entered+4*24*60*60) * 1000}
+		f := journey.Fact{Kind: journey.FactEvent, Name: name, Place: sluice.Place{Position: at}}
+		if came, err := l.j.Fact(&l.p, &f, l.now, &l.out); err != nil || !came {
+			t.Fatalf("%s: %v, %v", name, came, err)
+		}
+		if r := &l.out.Records[0]; int(r.Occurrence) != want || r.Converted != uint16(1-want) {
+			t.Errorf("%s: occurrence %d, converted %b", name, r.Occurrence, r.Converted)
+		}
+	}
+}
+
 // What was accepted within the time converts, also if it is told later, as behind a database
 // that was away; what came later does not.
 func TestAConversionCountsByWhenItWasAccepted(t *testing.T) {

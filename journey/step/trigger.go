@@ -163,7 +163,7 @@ func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (
 		return changed || moved, err
 	}
 	one := *p
-	one.Record, one.EnteredAt = out.Records[0], secondOf(f)
+	one.Record, one.EnteredAt = out.Records[0].AsOf(Moment(f, now)), secondOf(f)
 	if changed && r.State != journey.StateExited || gone(f) || out.Closed || !j.MayEnter(&one, now) {
 		return changed, nil
 	}
@@ -209,10 +209,7 @@ func (j *Journey) conversionBit(at int, of *Journey) int {
 // convert counts conversions, each once an occurrence. What was accepted in time counts, also
 // if it is told later.
 func (j *Journey) convert(p *Person, f *journey.Fact, now time.Time, out *Result) (changed bool, err error) {
-	at := now
-	if accepted := secondOf(f); accepted != 0 {
-		at = time.Unix(int64(accepted), 0)
-	}
+	at := Moment(f, now)
 	for i := range j.p.Conversions {
 		c := &j.p.Conversions[i]
 		late := time.Unix(int64(p.Record.Entered), 0).Add(time.Duration(c.WithinSeconds) * time.Second).Before(at)
@@ -343,6 +340,15 @@ func firstFires(all []plan.On, f *journey.Fact, p *Person, now time.Time, holds 
 		}
 	}
 	return -1, nil
+}
+
+// Moment is when a fact came to its log: the same when it is told again. A fact without a
+// place, as in a simulation, is of now.
+func Moment(f *journey.Fact, now time.Time) time.Time {
+	if second := secondOf(f); second != 0 {
+		return time.Unix(int64(second), 0)
+	}
+	return now
 }
 
 // secondOf is when a fact came to its log: the same when it is told again.
