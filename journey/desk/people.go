@@ -76,15 +76,16 @@ func (d *Desk) People(ctx context.Context, id string, a PeopleAsked) (people []P
 		}
 	}
 	people = []Person{}
-	now := d.Clock.Now().Unix()
+	now := d.Clock.Now()
 	var unread error
 	take := func(number int64, raw *flow.Record) bool {
 		var r journey.Record
 		if r.Decode(raw[:]) != nil {
 			return true // of a newer program
 		}
+		r = r.AsOf(now)
 		waits := r.Waits()
-		if a.State != "" && a.State != r.State.String() && (a.State != StateOverdue || !isOverdue(&r, now)) {
+		if a.State != "" && a.State != r.State.String() && (a.State != StateOverdue || !isOverdue(&r, now.Unix())) {
 			return true
 		}
 		p := Person{ID: user.ID{Partition: partition, Number: number}, State: r.State, Entered: int64(r.Entered) * 1000, Occurrence: int(r.Occurrence)}

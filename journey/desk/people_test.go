@@ -29,8 +29,13 @@ func TestPeople(t *testing.T) {
 		}
 		for n := after + 1; n <= 9; n++ {
 			r := journey.Record{State: journey.StateInside, Version: 1, Step: uint16(n % 3), Entered: 1}
-			if n == 5 {
+			switch n {
+			case 5:
 				r.State = journey.StateExited
+			case 6:
+				r.State, r.Due = journey.StateWatching, uint32(b.clock.Now().Unix()) // and is out by now
+			case 9:
+				r.State, r.Due = journey.StateWatching, uint32(b.clock.Now().Unix())+1
 			}
 			if !f(n, (*flow.Record)(r.Append(nil))) {
 				return n, nil
@@ -46,6 +51,8 @@ func TestPeople(t *testing.T) {
 		"at wait": {PeopleAsked{Step: "wait", Limit: 2}, []int64{2, 8}},
 		"left":    {PeopleAsked{State: "exited", Limit: 100}, []int64{5}},
 		"left at": {PeopleAsked{Step: "wait", State: "exited", Limit: 100}, []int64{5}},
+		"watched": {PeopleAsked{State: "watching", Limit: 100}, []int64{9}},
+		"out":     {PeopleAsked{State: "finished", Limit: 100}, []int64{6}},
 		"nobody":  {PeopleAsked{Step: "last", Limit: 100}, nil},
 	} {
 		var got, want []user.ID
@@ -114,6 +121,26 @@ func TestPeopleOfNoStep(t *testing.T) {
 		b.refused(err, x.code)
 		if !strings.HasSuffix(err.Error(), x.says) {
 			t.Errorf("%+v: %v, want it to end with %s", x.asked, err, x.says)
+		}
+	}
+}
+
+// Who is watched no more has finished, also before a partition has moved the person.
+func TestThePlaceOfWhoIsOut(t *testing.T) {
+	b := newBed(t)
+	b.create(tiny)
+	_, err := b.Publish(t.Context(), "tiny", -1)
+	b.ok(err)
+	b.Ways = func(context.Context, user.ID, int64) ([]int, error) { return nil, nil }
+	for after, want := range map[uint32]journey.State{0: journey.StateFinished, 1: journey.StateWatching} {
+		record := journey.Record{State: journey.StateWatching, Version: 1, Due: uint32(b.clock.Now().Unix()) + after}
+		b.Records = func(context.Context, user.ID, int64) (flow.Record, error) {
+			return flow.Record(record.Append(nil)), nil
+		}
+		places, err := b.PlacesOf(t.Context(), user.ID{Number: 7})
+		b.ok(err)
+		if p := &places[0]; p.State != want || p.DueMillis != 0 == (want == journey.StateFinished) {
+			t.Errorf("%d s before it is out: %+v, want %s", after, p, want)
 		}
 	}
 }

@@ -145,6 +145,7 @@ func (d *Desk) PlacesOf(ctx context.Context, id user.ID) ([]Place, error) {
 		if err := r.Decode(found[:]); err != nil {
 			return nil, fmt.Errorf("user %s in journey %s: %w", id, j.ID, err)
 		}
+		r = r.AsOf(d.Clock.Now())
 		place, err := d.place(ctx, id, j, &r)
 		if err != nil {
 			return nil, err

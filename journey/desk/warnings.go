@@ -41,19 +41,33 @@ func warningsOf(d *plan.Document, kept int) []Warning {
 
 func (w *warnings) add(place, says string) { w.all = append(w.all, Warning{place, says}) }
 
-// again warns where people may enter again so long after a time that they miss the next one
-// on the day on which clocks are put forward.
+// again warns where people may enter again, or are out, so long after a time that they miss the
+// next one on the day on which clocks are put forward. Who has finished is out when the longest
+// conversion counts no more.
 func (w *warnings) again(d *plan.Document) {
 	const hour = 60 * 60
 	after, err := plan.ParseDuration(d.Entry.AgainAfter)
 	if err != nil {
 		return
 	}
+	longest, watched := int64(0), 0
+	for i := range d.Conversions {
+		if within, err := plan.ParseDuration(d.Conversions[i].Within); err == nil && within > longest {
+			longest, watched = within, i
+		}
+	}
 	for i := range d.Entry.When {
 		t := &d.Entry.When[i]
 		days, zone := map[string]int64{"day": 1, "week": 7}[t.Every], cmp.Or(t.Zone, d.Zone, "UTC")
-		if between := days * 24 * hour; between > 0 && len(t.Weekdays) <= 1 && zone != "UTC" && after > between-hour && after <= between {
+		between := days * 24 * hour
+		if between == 0 || len(t.Weekdays) > 1 || zone == "UTC" || after > between {
+			continue
+		}
+		if after > between-hour {
 			w.add("entry.again_after", fmt.Sprintf("a day is 24 hours here, and one of 23 comes when clocks are put forward: nobody enters by the time behind it; say %dh", between/hour-1))
+		}
+		if longest > between-hour && longest <= between {
+			w.add(fmt.Sprintf("conversions[%d].within", watched), fmt.Sprintf("a day is 24 hours here, and one of 23 comes when clocks are put forward: who has gone to the end is not out by the time behind it, and does not enter; say %dh", between/hour-1))
 		}
 	}
 }

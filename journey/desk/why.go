@@ -114,6 +114,7 @@ func (w *why) read(ctx context.Context) error {
 		if err := w.record.Decode(raw[:]); err != nil {
 			return fmt.Errorf("user %s in journey %s: %w", w.person.ID, w.journey.ID, err)
 		}
+		w.record = w.record.AsOf(w.Clock.Now())
 		place, err := w.place(ctx, w.person.ID, &w.journey, &w.record)
 		if err != nil {
 			return err
