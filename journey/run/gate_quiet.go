@@ -17,7 +17,9 @@ import (
 
 // quiet says of mail that was made a while ago whether it would come in the hours without
 // mail: then it waits for their end, or is left out, as its version of the journey says. What
-// is cancelled is not looked at. All of it takes gateWait at most: the window has other mail.
+// is cancelled is not looked at, nor is transactional mail, which no such hours hold. A version
+// that has ended does not know the class of a template. All of it takes gateWait at most: the
+// window has other mail.
 func (g *Gate) quiet(ctx context.Context, partition int, j *plans, records []flow.Record, sends []*mail.Send, cancelled []string) ([]mail.Leave, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateWait)
 	defer cancel()
@@ -25,7 +27,7 @@ func (g *Gate) quiet(ctx context.Context, partition int, j *plans, records []flo
 	asked := make(map[int]*quietStep)
 	var people []user.ID // whose zones decide
 	for i, s := range sends {
-		if cancelled[i] != "" || now.Sub(time.UnixMilli(s.AcceptedMillis)) < quietAfter {
+		if cancelled[i] != "" || s.Class == mail.ClassTransactional || now.Sub(time.UnixMilli(s.AcceptedMillis)) < quietAfter {
 			continue
 		}
 		of, err := g.quietStep(ctx, j, &records[i], s)

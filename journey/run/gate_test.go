@@ -339,3 +339,36 @@ func TestGateOfQuietHours(t *testing.T) {
 	}
 	at(0, nil, nil)
 }
+
+// Transactional mail leaves in the hours without mail, also when the version that made it has
+// ended: there the class of a template is not known.
+func TestGateOfQuietHoursBehindTheEndOfAVersion(t *testing.T) {
+	sluice.WriteNewForms()
+	b := newBed(t, 1)
+	for id, class := range map[string]mail.Class{"receipt": mail.ClassTransactional, "offer": mail.ClassMarketing} {
+		if err := b.store.AddTemplate(t.Context(), mail.Template{ID: id, Name: id, Current: 1}, mail.TemplateVersion{Template: id, Version: 1, Class: class, Subject: "Hello", Text: "Hello", From: "us@example.org"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := "id: order\nentry: {when: {event: signup}}\nsteps:\n  - {id: receipt, message: {template: receipt}, next: offer}\n  - {id: offer, message: {template: offer}}\nquiet: {from: \"22:00\", to: \"08:00\", then: skip}\n"
+	j := b.publish(text)
+	b.enterAll(1)
+	b.passes(b.open()) // 9:00 UTC
+	sends := b.sends()
+	if len(sends) != 2 {
+		t.Fatalf("%d mails, want 2", len(sends))
+	}
+	b.publishAgain(j.ID, text)
+	b.endVersion(j.Number, 1)
+	b.clock.Move(14 * time.Hour)
+	answers := b.mayLeave(b.gate(), sends)
+	for i, s := range sends {
+		want := mail.Leave{}
+		if s.Step == "offer" {
+			want.Cancel = "quiet order/offer"
+		}
+		if answers[i] != want {
+			t.Errorf("%s: %+v, want %+v", s.Step, answers[i], want)
+		}
+	}
+}
