@@ -13,7 +13,7 @@ import (
 // EntryLimit is how many people may enter a journey within a period: a day, or ever.
 type EntryLimit struct {
 	Name   string
-	Period string // of another one all counts begin anew
+	Period string // a newer one begins at none; one that is older than the last two has no room
 	Most   int64
 }
 

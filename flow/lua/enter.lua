@@ -9,17 +9,21 @@
 local hash, own, session = KEYS[1], 'let:' .. ARGV[1] .. ':', ARGV[2]
 local function get(field) return redis.call('HGET', hash, field) end
 -- A limit counts in the period of before as well: partitions are not all in one, as where
--- one has not finished a run and another is in the next.
+-- one has not finished a run and another is in the next. How many have
+-- entered in a period older than these two is not known any more: it has no room.
 local function find(name, period)
   for _, at in ipairs({ name, name .. ':before' }) do
     if get(at .. ':period') == period then return at end
   end
 end
+-- Periods are dates, or seconds of runs: of one kind they are of one length.
+local function older(a, b) return (tonumber(a) == nil) == (tonumber(b) == nil) and a < b end
 local function make(name, period)
   local at = find(name, period)
   if at then return at end
-  local last = get(name .. ':period')
-  if last then
+  local last, before = get(name .. ':period'), get(name .. ':before:period')
+  if before and older(period, last) and older(period, before) then return end
+  if last and not (before and older(last, before)) then
     redis.call('HSET', hash, name .. ':before', get(name), name .. ':before:period', last)
   end
   redis.call('HSET', hash, name, 0, name .. ':period', period)
@@ -49,9 +53,10 @@ if ARGV[3] == 'count' then
     local of, name, period, many = 'let:' .. ARGV[i] .. ':', ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
     if not find(of .. name, period) then
       local at = new and make(name, period) or find(name, period)
-      if at then
+      local its = at and make(of .. name, period)
+      if its then
         redis.call('HINCRBY', hash, at, many)
-        redis.call('HSET', hash, make(of .. name, period), many)
+        redis.call('HSET', hash, its, many)
       end
     end
   end
@@ -63,10 +68,11 @@ if get(own .. 'session') ~= session then return -1 end
 local room, uses = tonumber(ARGV[3]), {}
 for i = 4, #ARGV, 3 do
   local name, period, limit = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
-  local at = make(name, period)
+  local at, mine = make(name, period), make(own .. name, period)
+  if not (at and mine) then return 0 end
   room = math.min(room, math.max(limit - tonumber(get(at)), 0))
   uses[#uses + 1] = at
-  uses[#uses + 1] = make(own .. name, period)
+  uses[#uses + 1] = mine
 end
 for _, at in ipairs(uses) do redis.call('HINCRBY', hash, at, room) end
 return room

@@ -197,6 +197,40 @@ func TestPartitionsInTwoRuns(t *testing.T) {
 	}
 }
 
+// The limit of a run holds in whatever order partitions come to runs. Of a limit the last two
+// periods are counted: an older one has no room any more, used up or not.
+func TestPartitionsInThreeRuns(t *testing.T) {
+	const first, second, third = "1772524800", "1772611200", "1772697600"
+	for name, x := range map[string]struct {
+		periods []string
+		want    []int
+	}{
+		"in order":     {[]string{first, second, third, first, second, third, first}, []int{500, 500, 500, 0, 200, 200, 0}},
+		"out of order": {[]string{second, first, third, second, third, first}, []int{500, 500, 500, 200, 200, 0}},
+		"in between":   {[]string{first, third, second, third, second, first}, []int{500, 500, 500, 200, 200, 0}},
+		"from zones":   {[]string{"2026-03-01", "2026-03-02", first, second, third, second}, []int{500, 500, 500, 500, 500, 200}},
+	} {
+		b := newBed(t, 0)
+		b.publish(runs)
+		in := b.open().journeys[0]
+		other := b.otherLog(in)
+		for i, period := range x.periods {
+			n, err := other.Enter(t.Context(), in.number, 1, 500, []flow.EntryLimit{{Name: "run", Period: period, Most: 700}})
+			if err != nil || n != x.want[i] {
+				t.Errorf("%s: %s, the %d.: %d may enter, %v; want %d", name, period, i+1, n, err, x.want[i])
+			}
+		}
+		// What was taken by no commit is given back, and nothing more.
+		if err := other.CountEntered(t.Context(), in.number, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		last := x.periods[len(x.periods)-2]
+		if n, err := other.Enter(t.Context(), in.number, 1, 1000, []flow.EntryLimit{{Name: "run", Period: last, Most: 700}}); err != nil || n != 700 {
+			t.Errorf("%s: given back, %d may enter, %v; want 700", name, n, err)
+		}
+	}
+}
+
 // Room is one for all partitions and sessions: they never take more than there is. What a
 // session took whose commit never came is given back, and what came stays taken.
 func TestRoomIsOneForAll(t *testing.T) {
