@@ -264,6 +264,9 @@ func MostConns(s *Store) (most int64) {
 	return most
 }
 
+// ReadsInUse is how many reading connections are busy.
+func ReadsInUse(s *Store) int { return s.reads.Stats().InUse }
+
 // ConnsOf is how many connections are counted for a process of so many writers.
 func ConnsOf(writers int) int64 { return connsOf(writers) }
 

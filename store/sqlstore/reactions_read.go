@@ -24,14 +24,14 @@ var reactionColumns = map[store.ReactionColumn]struct{ name, none string }{
 // case, and told apart by kind and machine.
 func (s *Store) Reactions(ctx context.Context, q store.ReactionQuery) ([]store.ReactionRow, error) {
 	statement, args := s.reactionStatement(q)
-	all, err := list(ctx, s.d, s.reads, func(scan scanner, r *store.ReactionRow) error {
+	all, err := addUp(ctx, s, func(scan scanner, r *store.ReactionRow) error {
 		var kind string
 		var machine int
 		err := scan(s.instant(&r.HourMillis), &r.Campaign, &r.Journey, &r.Step, &r.Variant, &r.Link, &kind, &machine, &r.Count, &r.Firsts, &r.HumanFirsts)
 		r.Kind, _ = mail.ParseReactionKind(kind)
 		r.Machine = machine != 0
 		return err
-	}, statement, args...)
+	}, statement, args)
 	return all, s.failed(err, "read counts of reactions from")
 }
 

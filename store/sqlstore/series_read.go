@@ -14,10 +14,22 @@ var _ store.SeriesStore = (*Store)(nil)
 // Series adds up rows of the series, over the stripes in any case.
 func (s *Store) Series(ctx context.Context, q store.SeriesQuery) ([]store.SeriesRow, error) {
 	statement, args := s.seriesStatement(q)
-	all, err := list(ctx, s.d, s.reads, func(scan scanner, r *store.SeriesRow) error {
+	all, err := addUp(ctx, s, func(scan scanner, r *store.SeriesRow) error {
 		return scan(s.instant(&r.Millis), &r.Quarter, &r.App, &r.Name, &r.Kind, &r.Count)
-	}, statement, args...)
+	}, statement, args)
 	return all, s.failed(err, "read series from")
+}
+
+// addUp is list for a statement that may read a whole table. At most half of the reading
+// connections are busy with such statements: the others stay for the store and for leases.
+func addUp[T any](ctx context.Context, s *Store, read func(scanner, *T) error, statement string, args []any) ([]T, error) {
+	select {
+	case s.adding <- struct{}{}:
+		defer func() { <-s.adding }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for others that read counts: %w", context.Cause(ctx))
+	}
+	return list(ctx, s.d, s.reads, read, statement, args...)
 }
 
 // seriesStatement composes the query. What is not told apart is left out of

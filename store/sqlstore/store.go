@@ -64,8 +64,9 @@ type Store struct {
 	clock   sluice.Clock
 	where   string // what messages call the database; no password
 	reads   *sql.DB
-	writes  *sql.DB // one connection
-	small   *sql.DB // for small writes that are not to wait for a large one; nil: there is one writer
+	writes  *sql.DB       // one connection
+	small   *sql.DB       // for small writes that are not to wait for a large one; nil: there is one writer
+	adding  chan struct{} // tokens of what adds up counts for readers: half as many as reads has connections
 	writing chan struct{}
 	conn    *sql.Conn
 	moved   int64        // the same; what moves said before conn was opened
@@ -138,7 +139,8 @@ func newStore(d dialect, options Options, where string, reads, writes *sql.DB) *
 	reads.SetMaxIdleConns(options.ReadConns)
 	reads.SetConnMaxIdleTime(30 * time.Second)
 	writes.SetMaxOpenConns(1)
-	s := &Store{d: d, options: options, clock: options.Clock, where: where, reads: reads, writes: writes, writing: make(chan struct{}, 1)}
+	s := &Store{d: d, options: options, clock: options.Clock, where: where, reads: reads, writes: writes, writing: make(chan struct{}, 1),
+		adding: make(chan struct{}, max(1, options.ReadConns/2))}
 	if first := options.Beside; first != nil {
 		s.names, s.counted = first.names, first.counted
 	} else {
