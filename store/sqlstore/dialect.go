@@ -111,9 +111,9 @@ type dialect interface {
 	// keysAtOnce is how many keys of users are looked up by one statement.
 	keysAtOnce() int
 
-	// storedEvents is a query for the keys of those events that are there, and its
-	// values.
-	storedEvents(events []sluice.EventKey) (statement string, args []any)
+	// ofEvents is a named statement about those events that are there, by their keys,
+	// and its values.
+	ofEvents(name string, events []sluice.EventKey) (statement string, args []any)
 
 	// lockSends is a query for rows of sends, which locks them, and its values.
 	lockSends(keys []mail.SendKey) (statement string, args []any)

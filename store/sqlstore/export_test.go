@@ -172,6 +172,20 @@ func QueryReads(t *testing.T, s *Store, statement string) (result [][2]string) {
 	return result
 }
 
+// CountsName reports whether a transaction under way counts a name by itself.
+func CountsName(s *Store, app, name string) bool {
+	return s.names.admit(seriesKey{app: app, name: name, kind: sluice.KindCustom.String()}).name == name
+}
+
+// MirrorStatement is by which a transaction with counts looks whether there is a mirror.
+func MirrorStatement(s *Store) string { return query(s.d, "mirror_state") }
+
+// OfEvents is a statement about events by their keys, and its values.
+func OfEvents(s *Store, name string, keys []sluice.EventKey) (statement string, args []any) {
+	statement, args = s.d.ofEvents(name, keys)
+	return s.d.placeholders(statement), args
+}
+
 // WaitForReads runs a query on a reading connection to its end.
 func WaitForReads(ctx context.Context, s *Store, statement string) error {
 	rows, err := s.reads.QueryContext(ctx, statement)

@@ -102,9 +102,9 @@ func exec(t testing.TB, db *sql.DB, statement string) {
 	}
 }
 
-func queryTexts(t testing.TB, db *sql.DB, statement string) (result [][]string) {
+func queryTexts(t testing.TB, db *sql.DB, statement string, args ...any) (result [][]string) {
 	t.Helper()
-	rows, err := db.QueryContext(t.Context(), statement)
+	rows, err := db.QueryContext(t.Context(), statement, args...)
 	if err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}

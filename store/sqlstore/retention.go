@@ -235,18 +235,25 @@ func (s *Store) upTo(ctx context.Context, toMillis int64, name string, args ...a
 	return toMillis, more, err
 }
 
-// DeleteEvents deletes a piece of a range. Its end is looked for first, by a
-// read that takes no locks: a DELETE with a LIMIT is unknown to two of the
-// databases. Events of one millisecond go together. The next piece begins where
-// this one ends. To find its place from the first would be to read over rows
-// that are deleted and not cleared away yet.
+// DeleteEvents deletes a piece of a range. Its events are looked for first, by a
+// read that takes no locks, since no index has them by kind. They are deleted by their
+// keys, and where there are none nothing is written: the writer has others to serve. The
+// next piece begins where this one ends. To find its place from the first would be to read
+// over rows that are deleted and not cleared away yet.
 func (s *Store) DeleteEvents(ctx context.Context, kind sluice.EventKind, fromMillis, toMillis int64) (deleted int, reachedMillis int64, err error) {
-	from, word := s.d.millis(fromMillis), kind.String()
-	reachedMillis, _, err = s.upTo(ctx, toMillis, "event_nth", from, s.d.millis(toMillis), word, retentionPieceRows-1)
-	if err == nil {
-		deleted, err = s.changed(ctx, "events_delete", from, s.d.millis(reachedMillis), word)
+	keys, err := list(ctx, s.d, s.reads, func(scan scanner, k *sluice.EventKey) error {
+		return scan(s.instant(&k.Millis), &k.ID)
+	}, rawQuery(s.d, "event_keys"), s.d.millis(fromMillis), s.d.millis(toMillis), kind.String(), retentionPieceRows)
+	if err == nil && len(keys) > 0 {
+		err = s.write(ctx, func(tx *txn) error {
+			deleted, err = tx.dropEvents(ctx, keys)
+			return err
+		})
 	}
-	return deleted, reachedMillis, s.failed(err, "delete %s events of", kind)
+	if len(keys) == retentionPieceRows {
+		toMillis = keys[retentionPieceRows-1].Millis // others of this moment may be left
+	}
+	return done(deleted, err), toMillis, s.failed(err, "delete %s events of", kind)
 }
 
 // DeleteSeries deletes old rows of one of the tables of the series, name by

@@ -25,9 +25,13 @@ func (s *Store) DeleteSends(ctx context.Context, afterMessage string, beforeMill
 		last = next
 		return err
 	})
+	var totals []sendTotal // that have old sends; nearly always none, and the writer has others to serve
 	if err == nil {
+		totals, err = list(ctx, s.d, s.reads, func(scan scanner, k *sendTotal) error { return scan(&k.class, &k.state) }, rawQuery(s.d, "sends_old"), afterMessage, last, before)
+	}
+	if err == nil && len(totals) > 0 {
 		err = s.write(ctx, func(tx *txn) error {
-			deleted, err = tx.deleteSends(ctx, afterMessage, last, before)
+			deleted, err = tx.deleteSends(ctx, afterMessage, last, totals, before)
 			return err
 		})
 	}
@@ -36,11 +40,7 @@ func (s *Store) DeleteSends(ctx context.Context, afterMessage string, beforeMill
 
 // deleteSends deletes by class and state, so that the server itself says how
 // many of each there were. A row may change until it is locked.
-func (t *txn) deleteSends(ctx context.Context, after, last string, before any) (deleted int, err error) {
-	totals, err := list(ctx, t.store.d, t.conn, func(scan scanner, k *sendTotal) error { return scan(&k.class, &k.state) }, rawQuery(t.store.d, "sends_old"), after, last, before)
-	if err != nil {
-		return 0, err
-	}
+func (t *txn) deleteSends(ctx context.Context, after, last string, totals []sendTotal, before any) (deleted int, err error) {
 	removed := make(map[sendTotal]int64)
 	for _, k := range totals {
 		n, err := t.changed(ctx, "sends_delete", after, last, k.class, k.state, before)

@@ -155,10 +155,10 @@ func TestQueryOfADayPrunes(t *testing.T) {
 	}
 }
 
-func explain(t *testing.T, db *sql.DB, statement string) string {
+func explain(t *testing.T, db *sql.DB, statement string, args ...any) string {
 	t.Helper()
 	var lines []string
-	for _, row := range queryTexts(t, db, statement) {
+	for _, row := range queryTexts(t, db, statement, args...) {
 		lines = append(lines, strings.Join(row, " "))
 	}
 	return strings.Join(lines, "\n")

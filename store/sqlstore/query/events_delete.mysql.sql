@@ -1,1 +1,0 @@
-DELETE FROM events WHERE time >= ? AND time < ? AND kind = ? LIMIT 4294967295
