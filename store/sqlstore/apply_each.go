@@ -39,6 +39,9 @@ func (s *Store) ApplyEach(ctx context.Context, prep store.Prepared) (store.Appli
 	if err != nil {
 		return store.Applied{}, err
 	}
+	if err := s.names.fill(ctx, s); err != nil {
+		return store.Applied{}, s.failed(err, "apply effect piece by piece to")
+	}
 	var applied store.Applied
 	try := func(rows int) error {
 		return s.write(ctx, func(tx *txn) error {

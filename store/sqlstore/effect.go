@@ -158,6 +158,9 @@ func (s *Store) Apply(ctx context.Context, prep store.Prepared) (store.Applied, 
 	if p.refused != nil {
 		return store.Applied{}, fmt.Errorf("apply effect to %s: %w: %w", s.where, sluice.ErrRefused, p.refused)
 	}
+	if err := s.names.fill(ctx, s); err != nil {
+		return store.Applied{}, s.failed(err, "apply effect to")
+	}
 	var applied store.Applied
 	err = s.write(ctx, func(tx *txn) error {
 		applied = store.Applied{}

@@ -24,10 +24,13 @@ func (s *Store) CountImported(ctx context.Context, b store.ImportedBatch) (n int
 
 // RemoveImported implements store.ImportStore.
 func (s *Store) RemoveImported(ctx context.Context, b store.ImportedBatch, hoursFromMillis, daysFromMillis int64) (removed int, err error) {
-	err = s.write(ctx, func(tx *txn) error {
-		removed, err = tx.removeImported(ctx, b, hoursFromMillis, daysFromMillis)
-		return err
-	})
+	err = s.names.fill(ctx, s)
+	if err == nil {
+		err = s.write(ctx, func(tx *txn) error {
+			removed, err = tx.removeImported(ctx, b, hoursFromMillis, daysFromMillis)
+			return err
+		})
+	}
 	return removed, s.failed(err, "remove imported events of")
 }
 
@@ -67,9 +70,6 @@ func (t *txn) importedCounts(ctx context.Context, b store.ImportedBatch) (counts
 // takeCounts adds counts to the series, where they are not past the retention
 // of a table: its rows of then are gone, and must not become some below zero.
 func (t *txn) takeCounts(ctx context.Context, counts []sluice.Count, fromMillis [2]int64) error {
-	if err := t.store.names.fill(ctx, t); err != nil {
-		return err
-	}
 	var sums map[seriesKey]int64
 	for i, table := range seriesTables {
 		sums = t.store.sumCounts(counts, table.width)

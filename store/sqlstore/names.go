@@ -25,6 +25,8 @@ import (
 type seriesNames struct {
 	most int // of an app
 
+	filling sync.Mutex // held while they are read, by no transaction
+
 	mu      sync.Mutex
 	known   map[string]map[seriesName]struct{}
 	inAll   int
@@ -76,29 +78,40 @@ func (n *seriesNames) place(k seriesKey) seriesKey {
 	return k
 }
 
-// fill reads the names that the series have, if it is time to. Another writer waits
-// meanwhile, if it has counts: it would refuse or admit names without knowing what is
-// there. The statement takes no lock that the other's transaction may hold.
-func (n *seriesNames) fill(ctx context.Context, t *txn) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	now := t.store.clock.Now()
-	if n.filled && !(n.refused && now.Sub(n.read).Abs() >= n.stay) {
+// fill reads the names that the series have, if it is time to. It is called before each
+// transaction that may count: a large table is read for seconds, and a server ends the
+// transaction that is idle for so long. Another writer that is about to begin one waits;
+// one that is under way goes on with the names that were known before.
+func (n *seriesNames) fill(ctx context.Context, s *Store) error {
+	n.filling.Lock()
+	defer n.filling.Unlock()
+	began := s.clock.Now()
+	if !n.due(began) {
 		return nil
 	}
-	n.known, n.inAll, n.filled, n.refused = make(map[string]map[seriesName]struct{}), 0, false, false
-	err := t.each(ctx, "SELECT DISTINCT app_id, name, kind FROM series_days", nil, func(scan scanner) error {
+	now := &seriesNames{most: n.most, known: make(map[string]map[seriesName]struct{})}
+	err := s.each(ctx, "SELECT DISTINCT app_id, name, kind FROM series_days", nil, func(scan scanner) error {
 		var k seriesKey
 		err := scan(&k.app, &k.name, &k.kind)
 		if err == nil && k.name != store.OtherName {
-			n.place(k)
+			now.place(k)
 		}
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("read the names of the series: %w", err)
 	}
-	n.filled, n.read = true, t.store.clock.Now()
-	n.stay = max(namesStay, namesShare*n.read.Sub(now))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.known, n.inAll, n.refused = now.known, now.inAll, now.refused
+	n.filled, n.read = true, s.clock.Now()
+	n.stay = max(namesStay, namesShare*n.read.Sub(began))
 	return nil
+}
+
+// due reports whether it is time to read the names.
+func (n *seriesNames) due(now time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.filled || n.refused && now.Sub(n.read).Abs() >= n.stay
 }

@@ -1,6 +1,7 @@
 package sqlstore_test
 
 import (
+	"context"
 	"maps"
 	"testing"
 	"time"
@@ -45,4 +46,43 @@ func TestRemovedNamesMakeRoom(t *testing.T) {
 	if want := map[string]int64{"stays": 1, "new": 1, store.OtherName: 3}; !maps.Equal(got, want) {
 		t.Errorf("counted are %v, want %v", got, want)
 	}
+}
+
+// While names are read, which takes as long as the table is large, no transaction is under
+// way for it, and none waits in its midst: a server ends one that is idle.
+func TestNamesAreReadBeforeTransactions(t *testing.T) {
+	c := clocktest.At(time.UnixMilli(1_700_000_000_000))
+	database := newPostgresDatabase(t)
+	s := migrated(t, postgres.SocketURL(database), sqlstore.Options{SeriesNames: 1, Clock: c})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	count := func(name string) error {
+		return apply(ctx, s, &store.Effect{Counts: []sluice.Count{{Kind: sluice.KindCustom, TimeMillis: 1, By: 1, App: "a", Name: name}}})
+	}
+	must(t, count("known"))
+	must(t, count("refused"))
+	c.Move(time.Hour)
+	conn, err := bypass(t, "pgx", postgres.SocketURL(database)).Conn(ctx)
+	must(t, err)
+	runOn(t, conn, []string{"BEGIN", "LOCK TABLE series_days IN ACCESS EXCLUSIVE MODE"})
+	counted := make(chan error, 1)
+	go func() { counted <- count("known") }()
+	watch := bypass(t, "pgx", postgres.SocketURL(database))
+	for queryTexts(t, watch, "SELECT COUNT(*) FROM pg_locks WHERE NOT granted")[0][0] == "0" && ctx.Err() == nil {
+		<-time.After(time.Millisecond)
+	}
+	known := make(chan bool, 1)
+	go func() { known <- sqlstore.CountsName(s, "a", "known") }()
+	select {
+	case is := <-known:
+		if !is {
+			t.Error("a known name is not counted by itself meanwhile")
+		}
+	case <-ctx.Done():
+		t.Error("a transaction waits until the names are read")
+	}
+	_, err = s.Cursors(ctx, "another", []int{0}) // another transaction
+	must(t, err)
+	runOn(t, conn, []string{"ROLLBACK"})
+	must(t, <-counted)
 }

@@ -46,13 +46,10 @@ func (a seriesKey) compare(b seriesKey) int {
 
 // addCounts adds an effect's counts to the series. Rows are written in the
 // order of their key, so that two transactions wait for each other and never
-// in a circle.
+// in a circle. The names are filled before the transaction begins.
 func (t *txn) addCounts(ctx context.Context, counts []sluice.Count, stripe int) error {
 	if len(counts) == 0 {
 		return nil
-	}
-	if err := t.store.names.fill(ctx, t); err != nil {
-		return err
 	}
 	var sums map[seriesKey]int64
 	for _, table := range seriesTables {
