@@ -472,8 +472,9 @@ type Store interface {
 	// were merged into another, are left out. f must be quick, as the database waits for it.
 	ProfilesOf(ctx context.Context, partition int, numbers []int64, f func(number int64, profile string) bool) error
 
-	// Forwards returns at most limit items on their way, in the order of their ids.
-	// Forwarded removes those up to an id to a partition.
+	// Forwards returns at most limit items on their way, in the order of their ids. They
+	// are fewer if these are large, and none only if there are none. Forwarded removes
+	// those up to an id to a partition.
 	Forwards(ctx context.Context, q ForwardQuery, limit int) ([]Forward, error)
 	Forwarded(ctx context.Context, from, to int, id int64) error
 }

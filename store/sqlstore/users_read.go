@@ -334,16 +334,33 @@ func (s *Store) ProfilesOf(ctx context.Context, partition int, numbers []int64, 
 	return s.failed(err, "read profiles of %d users of partition %d from", len(numbers), partition)
 }
 
+// forwardsBytes is after how many bytes of items Forwards returns no more: one that absorbs
+// a user brings a whole profile.
+const forwardsBytes = 8 << 20
+
 // Forwards implements user.Store.
 func (s *Store) Forwards(ctx context.Context, q user.ForwardQuery, limit int) ([]user.Forward, error) {
 	least, most := q.To, q.To
 	if q.To == user.AnyPartition {
 		least, most = 0, math.MaxInt32
 	}
-	all, err := list(ctx, s.d, s.reads, func(scan scanner, f *user.Forward) error {
-		f.From = q.From
-		return scan(&f.ID, &f.To, &f.Items)
-	}, rawQuery(s.d, "forward_list"), q.From, q.After, user.ForwardsBefore(q.OwnBefore), least, most, limit)
+	var all []user.Forward
+	bytes := 0
+	err := s.each(ctx, rawQuery(s.d, "forward_list"), []any{q.From, q.After, user.ForwardsBefore(q.OwnBefore), least, most, limit}, func(scan scanner) error {
+		if bytes >= forwardsBytes {
+			return errEnough
+		}
+		f := user.Forward{From: q.From}
+		err := scan(&f.ID, &f.To, &f.Items)
+		all, bytes = append(all, f), bytes+len(f.Items)
+		return err
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	if err != nil {
+		all = nil
+	}
 	return all, s.failed(err, "read forwards from partition %d in", q.From)
 }
 

@@ -230,6 +230,20 @@ func testForwards(t *testing.T, f *fixture) {
 			t.Fatalf("got %+v, %v, want %+v", got, err, step.left)
 		}
 	}
+	// Those that bring profiles are read a few at a time.
+	large := make([]byte, 4<<20)
+	for id := range int64(4) {
+		f.change(t, &user.Changes{Forward: []user.Forward{{From: 1, To: 2, ID: id + 1, Items: large}}})
+	}
+	for _, want := range []int{2, 2, 0} {
+		got, err := store.Forwards(f.ctx, user.ForwardQuery{From: 1, To: 2}, 10)
+		if err != nil || len(got) != want {
+			t.Fatalf("%d large ones at once, %v, want %d", len(got), err, want)
+		}
+		if want > 0 {
+			must(t, store.Forwarded(f.ctx, 1, 2, got[want-1].ID))
+		}
+	}
 }
 
 // testMergeChains: a merged user is found over as many merges as there were,
