@@ -34,6 +34,11 @@ import (
 // have stripes, as rows of the series have, so that processes do not wait for
 // each other.
 //
+// In PostgreSQL who shares a row passes by those that wait to change it: a mirror would wait
+// until no transaction of any process is behind its counts. So before the row both lock a
+// number, whose queue is fair. It is a condition of the same statement: the row is read
+// as it is when it is locked, which is after the number is. Older programs lock the row alone.
+//
 // What was tried and dropped. A version in the rows of the series, from a
 // sequence, with an index. Versions become visible in another order than they
 // were drawn. So the mirror would have to look back over all transactions that
@@ -114,9 +119,10 @@ func mirrorPosition(state store.MirrorState) (major, minor uint64) {
 	return uint64(state.Epoch), minor
 }
 
-// SetMirrorState changes the state.
+// SetMirrorState changes the state. It waits for transactions of all processes, and what
+// this one writes does not wait for it.
 func (s *Store) SetMirrorState(ctx context.Context, from, to store.MirrorState) error {
-	err := s.write(ctx, func(tx *txn) error {
+	err := s.writeSmall(ctx, func(tx *txn) error {
 		toMajor, toMinor := mirrorPosition(to)
 		fromMajor, fromMinor := mirrorPosition(from)
 		n, err := tx.changed(ctx, "mirror_set", s.d.number(toMajor), s.d.number(toMinor), s.now(), mirrorFollower, s.d.number(fromMajor), s.d.number(fromMinor))

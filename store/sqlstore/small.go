@@ -27,7 +27,7 @@ const (
 // lease numbers, keys, templates, what people decide. By the one writing connection
 // they would wait until a bulk load ends. They touch no row that a bulk load
 // changes, so neither waits for the other's locks, but for the number of publishes, which
-// an effect locks last (published.go).
+// an effect locks last (published.go), and for the state of the mirror (mirror.go).
 func (s *Store) setSmall(small *sql.DB) {
 	most := smallConns
 	if s.options.Beside != nil {

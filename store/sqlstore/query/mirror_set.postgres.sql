@@ -1,0 +1,1 @@
+UPDATE cursors SET pos_major = ?, pos_minor = ?, updated = ? WHERE follower = ? AND part = 0 AND pos_major = ? AND pos_minor = ? AND pg_advisory_xact_lock(hashtext('sluice.mirror'), hashtext(current_schema())) IS NOT NULL
