@@ -42,7 +42,8 @@ const (
 	settledWithin = time.Minute
 )
 
-const dayMillis = int64(24 * time.Hour / time.Millisecond)
+// stepMillis is how long a range of events is that one statement looks through.
+const stepMillis = int64(time.Hour / time.Millisecond)
 
 // Eraser erases users. What it has passed is known to one holder of a lease. One goroutine
 // calls Pass and Forget; Sends and ForgetSends are called by one, which may be another: a
@@ -295,7 +296,7 @@ func (x *Eraser) eraseSoftBounces(ctx context.Context, names []store.Erasure) er
 	return err
 }
 
-// erasePass looks through all events, day by day: so no statement runs for long.
+// erasePass looks through all events, hour by hour: so no statement runs for long.
 func (x *Eraser) erasePass(ctx context.Context, names []store.Erasure) error {
 	erased := 0
 	defer func() { x.tell("deleted users were erased from events", names, erased) }()
@@ -304,7 +305,7 @@ func (x *Eraser) erasePass(ctx context.Context, names []store.Erasure) error {
 		if err != nil || !ok {
 			return err
 		}
-		from = next + dayMillis
+		from = next + stepMillis
 		for at := (sluice.EventKey{Millis: next}); at.Millis < from; {
 			var n int
 			if n, at, err = x.Store.EraseEvents(ctx, names, at, from); err != nil {

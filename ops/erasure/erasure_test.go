@@ -64,7 +64,7 @@ func TestOnePartitionStandsStill(t *testing.T) {
 			t.Errorf("%s stops mail of partitions %v, want 1 and 2", what, stopped)
 		}
 	}
-	key := sluice.EventKey{Millis: at - dayMillis}
+	key := sluice.EventKey{Millis: at - (24 * time.Hour).Milliseconds()}
 	n, _, err := db.EraseEvents(t.Context(), []store.Erasure{{Name: "u0000", CreatedMillis: at}, {Name: "u0001", CreatedMillis: at}, {Name: fmt.Sprintf("u%04d", store.MaxErasures), CreatedMillis: at}}, key, at+1)
 	if err != nil || n != 0 {
 		t.Errorf("%d events were left: %v", n, err)

@@ -40,7 +40,12 @@ const lateMillis = 3 * dayMillis
 // auditDays is how long the audit log is kept.
 const auditDays = 365
 
-const dayMillis = int64(24 * time.Hour / time.Millisecond)
+const (
+	dayMillis = int64(24 * time.Hour / time.Millisecond)
+
+	// stepMillis is how long a range of events is that one statement goes through.
+	stepMillis = int64(time.Hour / time.Millisecond)
+)
 
 // Keeper makes the days of the events table that come, and takes away what is
 // past its retention.
@@ -233,7 +238,7 @@ func (k *Keeper) dropDays(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// deleteEvents deletes the old events of a kind, day by day. So a day without
+// deleteEvents deletes the old events of a kind, hour by hour. So an hour without
 // any is one short look, and no statement runs for long.
 func (k *Keeper) deleteEvents(ctx context.Context, kind sluice.EventKind, now time.Time) error {
 	before, ok := ingest.Cutoff(k.Retention.Events[kind], now)
@@ -289,15 +294,16 @@ func (k *Keeper) forgetAddresses(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// eachPiece calls piece for a range of events, day by day, until it has reached its end.
-// A day without any is one short look.
+// eachPiece calls piece for a range of events, hour by hour, until it has reached its end.
+// An hour without any is one short look. A statement that has to find few rows among those
+// of a day may say nothing for minutes, and a connection that is silent for long is given up.
 func (k *Keeper) eachPiece(ctx context.Context, from, to int64, piece func(from, to int64) (reached int64, err error)) error {
 	for from < to {
 		next, ok, err := k.Store.NextEvent(ctx, from)
 		if err != nil || !ok || next >= to {
 			return err
 		}
-		for from = min(to, next+dayMillis); next < from; {
+		for from = min(to, next+stepMillis); next < from; {
 			if next, err = piece(next, from); err != nil {
 				return err
 			}

@@ -118,7 +118,7 @@ func eraseBeyondASCII(t *testing.T, f *fixture, keep store.RetentionStore) {
 	want(t, "sends beyond ASCII", len(sends), 3)
 }
 
-// testEraseLastDay: a pass through all events, day by day as the erasure makes it, also
+// testEraseLastDay: a pass through all events, by ranges as the erasure makes it, also
 // erases what is of the last day and millisecond that an event can have, and ends. The
 // end of that day is in the year 10000.
 func testEraseLastDay(t *testing.T, f *fixture) {
