@@ -97,29 +97,24 @@ func (s *Service) Add(ctx context.Context, c *Change) (w store.Webhook, secret s
 	return w, Text(key), s.Store.AddWebhook(ctx, w, s.Follower)
 }
 
-// Change changes an endpoint. It writes nothing if all is so already. One that fails, and is
-// to be on, begins anew at once; but it fails on: a program that says the same again and again
-// keeps no endpoint from being switched off.
+// Change changes an endpoint. It writes nothing if all is so already: a program that says
+// the same again and again keeps no endpoint from being switched off.
 func (s *Service) Change(ctx context.Context, id string, c *Change) (store.Webhook, error) {
 	w, err := s.Store.Webhook(ctx, id)
 	was := w
 	if err == nil {
 		err = s.apply(&w, c)
 	}
-	same := w.URL == was.URL && w.Format == was.Format && w.Batch == was.Batch && w.Status == was.Status && slices.Equal(w.Types, was.Types)
-	switch tryNow := c.Status != nil && w.Status == store.WebhookOn && w.FailingMillis != 0; {
-	case err != nil || same && !tryNow:
+	if err != nil || w.URL == was.URL && w.Format == was.Format && w.Batch == was.Batch && w.Status == was.Status && slices.Equal(w.Types, was.Types) {
 		return w, err
-	case same:
-		return s.write(ctx, w, was.FailingMillis)
 	}
-	return s.write(ctx, w, 0)
+	return s.write(ctx, w)
 }
 
-// write writes an endpoint that was changed, with when it began to fail. 0: this is counted
-// from then on, as what was changed may be what was wrong.
-func (s *Service) write(ctx context.Context, w store.Webhook, failingMillis int64) (store.Webhook, error) {
-	w.UpdatedMillis, w.FailingMillis = s.Clock.Now().UnixMilli(), failingMillis
+// write writes an endpoint that was changed. How long it fails is counted from then on:
+// what was changed may be what was wrong.
+func (s *Service) write(ctx context.Context, w store.Webhook) (store.Webhook, error) {
+	w.UpdatedMillis, w.FailingMillis = s.Clock.Now().UnixMilli(), 0
 	if err := s.Store.ChangeWebhook(ctx, w); err != nil {
 		return w, err
 	}
@@ -140,7 +135,7 @@ func (s *Service) Rotate(ctx context.Context, id string) (w store.Webhook, secre
 	w.Secret++
 	key := secrets.Of(w.ID, w.Secret)
 	w.SecretMark, w.RotatedMillis = Mark(key), s.Clock.Now().UnixMilli()
-	w, err = s.write(ctx, w, 0)
+	w, err = s.write(ctx, w)
 	return w, Text(key), err
 }
 
@@ -185,7 +180,7 @@ func (s *Service) Replay(ctx context.Context, id string, since time.Time) error 
 		return err
 	}
 	// A new revision has the sender read the lanes again; so has any other change.
-	if _, err = s.write(ctx, w, 0); errors.Is(err, sluice.ErrConflict) {
+	if _, err = s.write(ctx, w); errors.Is(err, sluice.ErrConflict) {
 		err = nil
 	}
 	return err

@@ -42,10 +42,7 @@ func TestAChangeThatChangesNothing(t *testing.T) {
 	}
 	w.Revision++
 	batch, on := 20, store.WebhookOn
-	for _, c := range []*Change{{}, {URL: &w.URL, Format: &w.Format, Types: &[]string{}, Batch: &w.Batch}, {Status: &on}} {
-		if c.Status != nil {
-			w.Revision++ // the sender begins it anew
-		}
+	for _, c := range []*Change{{}, {URL: &w.URL, Format: &w.Format, Types: &[]string{}, Batch: &w.Batch, Status: &on}} {
 		if now, err := k.service.Change(t.Context(), w.ID, c); err != nil || now.FailingMillis != begin || now.Revision != w.Revision {
 			t.Errorf("%+v: %+v, %v", c, now, err)
 		}
