@@ -32,8 +32,9 @@ const scanGroup = 128
 //
 // Who was accepted before the run is due is looked at by it: it begins when the horizon is
 // there. Who is due by its second is out by then, or is not: it looks at nobody before all of
-// them have moved. Whom it keeps at a step itself is due as of its second too, so it waits at
-// its begin alone. One that waits has not begun, and may be late.
+// them have moved, or awaitsFor has passed. Whom an earlier run keeps at a step for want of
+// room is due too, and may be for days. Whom it keeps itself is due as of its second, so it
+// waits at its begin alone. One that waits has not begun, and may be late.
 type scan struct {
 	last  int64     // the second of the last run
 	after int64     // the number of the last person looked at by it; finished: the run is over
@@ -174,10 +175,13 @@ func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) 
 	return true, nil
 }
 
+// awaitsFor is for how long a run waits for those who are due by its second.
+const awaitsFor = 10 * time.Minute
+
 // awaits reports whether a run that is to begin by now has to wait, where the next people who
 // move are due at a second: not behind that of the run, or the first moment of a sweep.
 func (s *scan) awaits(due uint32, now time.Time) bool {
-	if s.after != finished || s.next.IsZero() || s.next.After(now) {
+	if s.after != finished || s.next.IsZero() || s.next.After(now) || now.Sub(s.next) >= awaitsFor {
 		return false
 	}
 	last := s.next

@@ -41,6 +41,28 @@ func TestWhoIsOutByARunEntersByIt(t *testing.T) {
 	}
 }
 
+// A run waits for those who are due by its second, but not for the mail of an earlier run that
+// is kept for want of room, which may be so for days.
+func TestARunWaitsForWhoIsDue(t *testing.T) {
+	begin := time.Unix(1772524800, 0)
+	for name, x := range map[string]struct {
+		due   time.Duration
+		after time.Duration
+		waits bool
+	}{
+		"somebody is due":        {0, 0, true},
+		"still":                  {-time.Hour, awaitsFor - time.Second, true},
+		"for long":               {-time.Hour, awaitsFor, false},
+		"nobody is":              {time.Second, 0, false},
+		"it is not to begin yet": {0, -time.Second, false},
+	} {
+		s := scan{after: finished, next: begin, sweep: &sweep{}}
+		if got := s.awaits(uint32(begin.Add(x.due).Unix()), begin.Add(x.after)); got != x.waits {
+			t.Errorf("%s: it waits %v", name, got)
+		}
+	}
+}
+
 const watching = `
 id: cart
 entry: {when: {event: signup}, again_after: 0s}

@@ -15,11 +15,11 @@ import (
 	"sluice/test/spooltest"
 )
 
-// closedDomains lets nothing to some domains pass, and nothing with some tags.
+// closedDomains lets nothing to some domains pass.
 type closedDomains struct {
 	spooltest.OneRoute
 	mu     sync.Mutex
-	closed map[string]bool // domains, and "tag:" with a tag
+	closed map[string]bool
 }
 
 func (c *closedDomains) close(closed bool, domains ...string) {
@@ -34,9 +34,6 @@ func (c *closedDomains) Takes(t mail.Transport, s *mail.Send, passed []mail.Tran
 	domain := s.To[strings.IndexByte(s.To, '@')+1:]
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if tag := "tag:" + s.Tags; c.closed[tag] {
-		return spool.Take{Wait: 20 * time.Millisecond, Lane: tag, Stopped: true}
-	}
 	if c.closed[domain] {
 		return spool.Take{Wait: 20 * time.Millisecond, Lane: domain}
 	}
@@ -256,56 +253,5 @@ func TestSublanesComeAndGo(t *testing.T) {
 	gate.Wait()
 	b.eventually("all are sent", func() bool { return o.totals() == fmt.Sprintf("sent %d", mails) })
 	b.eventually("no sublane is left", func() bool { return len(b.sublanes("normal-marketing")) == 0 })
-	w.wantOnce(t)
-}
-
-// TestStoppedMailLeavesASublane: what is stopped keeps no other mail of its domain waiting
-// that was moved aside with it. When it goes on, a domain that takes nothing keeps no mail
-// to others waiting.
-func TestStoppedMailLeavesASublane(t *testing.T) {
-	const lane = "normal-marketing"
-	b := newBed(t)
-	w := newWire(nil)
-	w.workers = 1
-	routes := &closedDomains{OneRoute: spooltest.OneRoute{Transport: w}, closed: make(map[string]bool)}
-	routes.close(true, "slow.example")
-	o := b.startRoutes(routes, nil)
-	to := inOnePartition([]string{"slow.example", "fast.example"})
-	submit := func(to, tag string) {
-		d := draft(to, mail.PriorityNormal, mail.ClassMarketing)
-		if tag != "" {
-			d.Tags = []string{tag}
-		}
-		o.submit(d)
-	}
-	apart := func(what string, want map[string]int64) {
-		t.Helper()
-		b.eventually(what, func() bool {
-			counts, err := o.lanes[0].Waiting(t.Context())
-			b.must(err)
-			for name, n := range want {
-				if counts[lane+"@"+name] != n {
-					return false
-				}
-			}
-			return true
-		})
-	}
-	submit(to[0], "spring")
-	submit(to[0], "")
-	apart("both wait with their domain", map[string]int64{"slow.example": 2})
-	routes.close(true, "tag:spring")
-	routes.close(false, "slow.example")
-	b.eventually("the one that is not stopped is sent", func() bool { return len(w.came()) == 1 })
-	apart("the other waits with its tag", map[string]int64{"slow.example": 0, "tag:spring": 1})
-
-	submit(to[1], "spring")
-	apart("and so does another", map[string]int64{"tag:spring": 2})
-	routes.close(true, "slow.example")
-	routes.close(false, "tag:spring")
-	b.eventually("what is for another domain is sent", func() bool { return len(w.came()) == 2 })
-	apart("the first waits with its domain", map[string]int64{"slow.example": 1, "tag:spring": 0})
-	routes.close(false, "slow.example")
-	b.eventually("all are sent", func() bool { return o.totals() == "sent 3" })
 	w.wantOnce(t)
 }
