@@ -46,13 +46,6 @@ func cutJourney(b []byte, s *Send, there bool) (rest []byte, err error) {
 // PausedLane begins the names of sublanes in which mail of paused journeys waits.
 const PausedLane = "journey:"
 
-// OfStop reports whether a sublane, by what its name has behind the @, is one of what is
-// stopped, or of a paused journey.
-func OfStop(sublane string) bool {
-	stop, stopped := ParseSelector(sublane)
-	return strings.HasPrefix(sublane, PausedLane) || stopped && (stop.By == SelectTag || stop.By == SelectMessage)
-}
-
 // InLane is how much of the mail that waits in a lane of a partition counts where journeys
 // make more for it. Mail of paused journeys does not, and none of a message that is stopped:
 // no journey makes that.

@@ -121,8 +121,6 @@ type queue struct {
 	bytes int
 
 	// Of a sublane (sublane.go).
-	with    string          // what its name has behind the @
-	stopped bool            // it is one of what was stopped
 	found   bool            // it was there when the partition's session began
 	coming  int             // sends that are on their way to it
 	closing bool            // it is being removed, and nothing has come to it since
@@ -138,8 +136,8 @@ type queue struct {
 }
 
 func newQueue(lane string) *queue {
-	main, with, _ := strings.Cut(lane, "@")
-	return &queue{lane: lane, main: main, after: "0-0", with: with, stopped: mail.OfStop(with), others: with == otherDomains}
+	main := mainLane(lane)
+	return &queue{lane: lane, main: main, after: "0-0", others: lane == flow.Sublane(main, otherDomains)}
 }
 
 func (q *queue) sublane() bool { return q.main != q.lane }

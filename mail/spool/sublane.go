@@ -22,7 +22,7 @@ import (
 // began may move a send to a sublane that this process does not know. So once a
 // second this process looks which there are.
 //
-// The order of a domain's sends in a lane holds, but for what was stopped. As long as some of them may
+// The order of a domain's sends in a lane holds. As long as some of them may
 // wait among the others, more go there, even if the domain could have its own
 // sublane by now.
 

@@ -220,7 +220,7 @@ func (p *part) give(priority mail.Priority, t mail.Transport, w *window, now tim
 		if !take.OK && take.Wait > 0 && (w.wait == 0 || take.Wait < w.wait) {
 			w.wait = take.Wait
 		}
-		if !take.OK && (take.Lane == "" || q.sublane() && !p.movesOn(q, &take)) {
+		if !take.OK && (take.Lane == "" || q.sublane()) {
 			if stopped == nil {
 				stopped = make(map[*queue]bool)
 			}
@@ -247,15 +247,6 @@ func (p *part) give(priority mail.Priority, t mail.Transport, w *window, now tim
 	if wake {
 		p.room.signal()
 	}
-}
-
-// movesOn reports whether the head of a sublane moves to another one, since what keeps it
-// does not keep what is behind it. It was stopped since it came, or what it was stopped with
-// goes on, and its domain or its routes do not take it now. So a send moves on once for
-// each stop and resume: between a domain and routes, which come and go by themselves, it
-// would move to and fro. Beside a comparison it stays, as its walk could miss it.
-func (p *part) movesOn(q *queue, take *Take) bool {
-	return !p.urgent && !q.others && (take.Stopped || q.stopped) && take.Lane != q.with
 }
 
 // staleAgain is after what time a worker looks again at a lane whose class the list
