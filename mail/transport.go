@@ -142,8 +142,12 @@ type Result struct {
 	Closed bool
 
 	// Cause is why the route does not work, of what is its fault; empty: it does, or
-	// nobody knows. Where the message is to blame: why it does not work for its sender.
+	// nobody knows.
 	Cause Cause
+
+	// OfSender says that what is the route's fault may be its sender's alone, whom the
+	// other side does not know.
+	OfSender bool
 
 	// Held is why its sender held it back, or one before it on its connection; nil: it did
 	// not (Envelope.Held). Connected says that there was a connection for it by then.

@@ -2,7 +2,6 @@ package route
 
 import (
 	"log/slog"
-	"strings"
 	"time"
 
 	"sluice/lib/mime"
@@ -33,16 +32,10 @@ const (
 	tellSender = 10 * time.Minute
 )
 
-// refusesSender reports whether a refusal for our sake may be one of a sender.
-func refusesSender(r *mail.Result) bool {
-	return r.Kind == mail.ResultDeferred && r.Blame == mail.BlameRoute && !wantsFewer(r) &&
-		(r.Code >= 400 && r.Code < 500 || strings.HasPrefix(r.Enhanced, "5.7."))
-}
-
 // spares reports whether a result says nothing of the route: a sender's mail is refused,
 // and another's was taken.
 func (m *senders) spares(s *mail.Send, r *mail.Result, now time.Time) bool {
-	return m.taken != 0 && refusesSender(r) && now.Sub(m.at) < senderFor && m.taken != hashOfSender(s)
+	return m.taken != 0 && r.OfSender && now.Sub(m.at) < senderFor && m.taken != hashOfSender(s)
 }
 
 // note notes a result.
@@ -50,7 +43,7 @@ func (m *senders) note(s *mail.Send, r *mail.Result, now time.Time) {
 	switch {
 	case r.Kind == mail.ResultSent:
 		m.taken, m.at = hashOfSender(s), now
-	case refusesSender(r) && m.taken == hashOfSender(s):
+	case r.OfSender && m.taken == hashOfSender(s):
 		m.taken = 0
 	}
 }
@@ -61,7 +54,7 @@ func (m *senders) tell(log *slog.Logger, route string, r *mail.Result, now time.
 		return
 	}
 	m.told = now
-	log.Warn("a route takes no mail of a sender, or to an address, that its provider has not verified; that mail waits, all other leaves",
+	log.Warn("a route takes no mail of a sender, whom its other side does not know; that mail waits, what it takes leaves",
 		"route", route, "cause", string(r.Cause), "error", r.Text, "remote", r.Remote)
 }
 

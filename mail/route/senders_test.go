@@ -25,9 +25,10 @@ func (b *bed) reportFrom(name, from, to string, results ...mail.Result) {
 // A sender that the other side does not know stops no route, as long as mail of another
 // one is taken. What is refused to that one too is refused to us.
 func TestASenderThatIsRefusedStopsNoRoute(t *testing.T) {
-	forbidden := mail.Result{Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Cause: mail.CauseLogin, Code: 403}
-	refused := mail.Result{Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Cause: mail.CauseRejected, Code: 550, Enhanced: "5.7.1"}
+	forbidden := mail.Result{Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Cause: mail.CauseLogin, Code: 403, OfSender: true}
+	refused := mail.Result{Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Cause: mail.CauseRejected, Code: 550, Enhanced: "5.7.1", OfSender: true}
 	failing := mail.Result{Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Cause: mail.CauseRejected, Code: 502}
+	revoked := mail.Result{Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Cause: mail.CauseLogin, Code: 401}
 	type step struct {
 		from   string
 		result mail.Result
@@ -46,6 +47,7 @@ func TestASenderThatIsRefusedStopsNoRoute(t *testing.T) {
 		"nor lately":                 {[]step{{known, sent, 1, senderFor}, {other, forbidden, openAfter, 0}}, true},
 		"all are forbidden":          {[]step{{known, sent, 1, 0}, {other, forbidden, 9, 0}, {known, forbidden, 1, 0}, {other, forbidden, openAfter - 1, 0}}, true},
 		"it fails":                   {[]step{{known, sent, 1, 0}, {other, failing, openAfter, 0}}, true},
+		"its key is revoked":         {[]step{{known, sent, 1, 0}, {other, revoked, openAfter, 0}}, true},
 		"nothing reaches it":         {[]step{{known, sent, 1, 0}, {other, untried, openAfter, 0}}, true},
 		"only addresses are refused": {[]step{{"b@KNOWN.example", sent, 1, 0}, {known, forbidden, openAfter, 0}}, true},
 	} {
@@ -76,7 +78,7 @@ func TestProbeOfASenderThatIsRefused(t *testing.T) {
 	b.clock.Move(openFirst)
 	for range 3 {
 		b.wantTaker("x", "x@example.com")
-		b.reportFrom("x", "a@other.example", "x@example.com", mail.Result{Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Code: 403})
+		b.reportFrom("x", "a@other.example", "x@example.com", mail.Result{Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Code: 403, OfSender: true})
 	}
 	b.wantTaker("x", "x@example.com")
 	b.reportFrom("x", "a@known.example", "x@example.com", sent)
@@ -88,8 +90,7 @@ func TestProbeOfASenderThatIsRefused(t *testing.T) {
 // The log tells of it, but not of each mail; the route works.
 func TestSendersThatAreRefusedAreTold(t *testing.T) {
 	for name, refusal := range map[string]mail.Result{
-		"as a login": {Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Cause: mail.CauseLogin, Code: 403, Text: "who is that"},
-		"by name":    {Kind: mail.ResultDeferred, Blame: mail.BlameMessage, Cause: mail.CauseRejected, Code: 400, Text: "who is that"},
+		"as a login": {Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Cause: mail.CauseLogin, Code: 403, OfSender: true, Text: "who is that"},
 	} {
 		var log bytes.Buffer
 		b := newBed(t, Options{Routes: []Settings{named("x")}, Log: slog.New(slog.NewTextHandler(&log, nil))})

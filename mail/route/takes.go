@@ -342,10 +342,9 @@ func (r *Router) Report(t mail.Transport, s *mail.Send, result *mail.Result, now
 	}
 	l := x.told(d)
 	spared := l.senders.spares(s, result, now)
-	if spared || result.Blame == mail.BlameMessage && result.Cause != "" {
+	if spared {
 		l.senders.tell(r.log, x.named(d), result, now)
-	}
-	if !spared {
+	} else {
 		x.note(r.log, l, d, result, now)
 	}
 	l.senders.note(s, result, now)

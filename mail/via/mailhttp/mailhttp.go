@@ -181,6 +181,7 @@ func (t *Transport) meaningOf(a *httponce.Answer) mail.Result {
 			r.Text = mail.ReplyText("redirects are not followed, and it leads to " + withoutQuery(where))
 		}
 	case slices.Contains(ours, a.Status):
+		r.OfSender = a.Status == http.StatusForbidden // SendGrid and Resend say so of a sender that they do not know
 	default:
 		r.Kind, r.Blame = mail.ResultFailed, mail.BlameMessage
 	}

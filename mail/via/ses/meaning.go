@@ -21,13 +21,15 @@ type class struct {
 }
 
 var (
-	ours       = class{blame: mail.BlameRoute}
-	slower     = class{blame: mail.BlameRoute, throttled: true}
-	paused     = class{blame: mail.BlameRoute, after: 10 * time.Minute} // until somebody at AWS or an operator acts
-	unverified = class{blame: mail.BlameMessage, after: paused.after}   // this sender alone: the route works
-	message    = class{kind: mail.ResultFailed, blame: mail.BlameMessage}
-	openEnded  = class{kind: mail.ResultInDoubt, blame: mail.BlameRoute}
+	ours      = class{blame: mail.BlameRoute}
+	slower    = class{blame: mail.BlameRoute, throttled: true}
+	paused    = class{blame: mail.BlameRoute, after: 10 * time.Minute} // until somebody at AWS or an operator acts
+	message   = class{kind: mail.ResultFailed, blame: mail.BlameMessage}
+	openEnded = class{kind: mail.ResultInDoubt, blame: mail.BlameRoute}
 )
+
+// notVerified is the name of a refusal that is one sender's.
+const notVerified = "MailFromDomainNotVerifiedException"
 
 // refusals are by the names that AWS gives them: those of SendEmail
 // (API_SendEmail, section Errors) and those of all its services.
@@ -42,9 +44,9 @@ var refusals = map[string]class{
 	"SlowDown":                  slower,
 	"LimitExceededException":    {blame: mail.BlameRoute, throttled: true, after: 10 * time.Minute}, // the quota of a day
 
-	"AccountSuspendedException":          paused,
-	"SendingPausedException":             paused,
-	"MailFromDomainNotVerifiedException": unverified,
+	"AccountSuspendedException": paused,
+	"SendingPausedException":    paused,
+	notVerified:                 paused,
 
 	"NotFoundException":              ours, // the configuration set
 	"AccessDeniedException":          ours,
@@ -105,11 +107,12 @@ func meaningOf(a *httponce.Answer) mail.Result {
 	case strings.Contains(text, "is not verified"), strings.Contains(text, "are not verified"):
 		// "Email address is not verified": a sender that SES does not know, or the
 		// sandbox, in which recipients must be known as well. That is ours to mend.
-		r.Kind, r.Blame, r.RetryAfter = mail.ResultDeferred, unverified.blame, unverified.after
+		r.Kind, r.Blame, r.RetryAfter, r.OfSender = mail.ResultDeferred, mail.BlameRoute, paused.after, true
 	case r.Throttled && strings.Contains(text, "daily"):
 		r.RetryAfter = refusals["LimitExceededException"].after // of 24 rolling hours
 	}
-	if !r.Throttled && (r.Blame == mail.BlameRoute || r.Kind == mail.ResultDeferred) {
+	r.OfSender = r.OfSender || name == notVerified
+	if r.Blame == mail.BlameRoute && !r.Throttled {
 		r.Cause = a.Cause()
 	}
 	r.Text = mail.ReplyText(strings.TrimSpace(name + " " + body.Message))

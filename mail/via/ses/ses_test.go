@@ -171,9 +171,9 @@ func TestJudge(t *testing.T) {
 		{429, "TooManyRequestsException", `{"message":"Daily message quota exceeded."}`, deferred, route, true, true},
 		{429, "", ``, deferred, route, true, false},
 		{400, "LimitExceededException", `{}`, deferred, route, true, true},
-		{400, "MessageRejected", `{"message":"Email address is not verified. The following identities failed the check in region EU-WEST-1: a@b.c"}`, deferred, message, false, true},
+		{400, "MessageRejected", `{"message":"Email address is not verified. The following identities failed the check in region EU-WEST-1: a@b.c"}`, deferred, route, false, true},
 		{400, "MessageRejected", `{"message":"Message contained illegal attachment"}`, failed, message, false, false},
-		{400, "MailFromDomainNotVerifiedException", `{}`, deferred, message, false, true},
+		{400, "MailFromDomainNotVerifiedException", `{}`, deferred, route, false, true},
 		{400, "AccountSuspendedException", `{}`, deferred, route, false, true},
 		{400, "SendingPausedException", `{}`, deferred, route, false, true},
 		{400, "BadRequestException", `{"message":"Missing final '@domain'"}`, failed, message, false, false},
@@ -193,7 +193,10 @@ func TestJudge(t *testing.T) {
 		if r.Kind != c.kind || r.Blame != c.blame || r.Throttled != c.throttled || (r.RetryAfter > 0) != c.later || r.Code != c.status || r.Text == "" {
 			t.Errorf("%d %s %s: %+v", c.status, c.errorType, c.body, r)
 		}
-		if told := !r.Throttled && (r.Blame == route || r.Kind == deferred); (r.Cause != "") != told {
+		if ofSender := strings.Contains(strings.ToLower(c.errorType+c.body), "verified"); r.OfSender != ofSender {
+			t.Errorf("%d %s %s: of the sender alone is %v", c.status, c.errorType, c.body, r.OfSender)
+		}
+		if down := r.Blame == route && !r.Throttled; (r.Cause != "") != down {
 			t.Errorf("%d %s %s: its cause is %q", c.status, c.errorType, c.body, r.Cause)
 		}
 	}

@@ -134,8 +134,9 @@ func (s *session) refused(at step, r reply) mail.Result {
 		cause = mail.CauseRejected
 	}
 	return mail.Result{
-		Cause: cause,
-		Kind:  kind, Blame: blame, Throttled: throttled,
+		OfSender: at == stepMail && kind == mail.ResultDeferred && strings.HasPrefix(enhanced, "5.7.") && !mail.SaysListed(string(text)),
+		Cause:    cause,
+		Kind:     kind, Blame: blame, Throttled: throttled,
 		Code: r.code, Enhanced: enhanced, Text: oneLine(string(text)), Remote: s.remote, Closed: r.code == 421,
 	}
 }
