@@ -119,6 +119,16 @@ func TestGroupIsChosenLate(t *testing.T) {
 	}
 }
 
+// A choice of a clock that is ahead is of now, also when what follows is stored late.
+func TestAChoiceOfAClockAhead(t *testing.T) {
+	const at, minute = 1_780_000_000_000, 60_000
+	var p Profile
+	p.ChooseGroup("g", false, at+10*minute, at)
+	if p.ChooseGroup("g", true, at+2*minute, at+11*minute); !p.Groups[0].Subscribed {
+		t.Errorf("%+v: the opt-in is lost", p.Groups)
+	}
+}
+
 // Of two users who are one person a group that either has left is left, unless the other
 // one has said something of it later. No opt-in of the one who goes takes an opt-out back.
 func TestMergedGroups(t *testing.T) {

@@ -107,6 +107,9 @@ func (p *Profile) ChooseGroup(id string, isSubscribed bool, millis, nowMillis in
 			return
 		}
 		millis = max(millis, since)
+	}
+	millis = min(millis, nowMillis+mail.SuppressAheadMillis) // else it would hold what is said until then
+	if i, ok := slices.BinarySearchFunc(p.Groups, id, byGroupID); ok {
 		p.Groups[i].SinceMillis = millis
 	}
 	p.SetGroup(id, isSubscribed, millis)
