@@ -34,6 +34,14 @@ type seriesNames struct {
 	refused bool          // a name had no room since they were read
 	read    time.Time     // when they were
 	stay    time.Duration // until they are read again, if one is refused
+	since   *sinceReading // nil: they are not being read
+}
+
+// sinceReading is what other writers come to while the names are read. The reader may not
+// see what they are about to commit.
+type sinceReading struct {
+	admitted []seriesKey // without their time
+	refused  bool
 }
 
 // Names are read again after namesStay, and after namesShare times as long as it took to
@@ -59,34 +67,47 @@ func (n *seriesNames) place(k seriesKey) seriesKey {
 		return k
 	}
 	if len(names) >= n.most {
-		n.refused = true
+		n.refuse()
 		k.name = store.OtherName
 		return k
 	}
 	if n.inAll >= n.most*store.MaxSeriesApps {
-		n.refused = true
+		n.refuse()
 		k.app, k.name = store.OtherName, store.OtherName
 		return k
 	}
 	// Both share the memory of a batch, which would be kept whole.
+	kept := seriesKey{app: strings.Clone(k.app), name: strings.Clone(k.name), kind: k.kind}
 	if names == nil {
 		names = make(map[seriesName]struct{})
-		n.known[strings.Clone(k.app)] = names
+		n.known[kept.app] = names
 	}
-	names[seriesName{strings.Clone(k.name), k.kind}] = struct{}{}
+	names[seriesName{kept.name, kept.kind}] = struct{}{}
 	n.inAll++
+	if n.since != nil {
+		n.since.admitted = append(n.since.admitted, kept)
+	}
 	return k
+}
+
+// refuse notes that a name had no room.
+func (n *seriesNames) refuse() {
+	n.refused = true
+	if n.since != nil {
+		n.since.refused = true
+	}
 }
 
 // fill reads the names that the series have, if it is time to. It is called before each
 // transaction that may count: a large table is read for seconds, and a server ends the
 // transaction that is idle for so long. Another writer that is about to begin one waits;
-// one that is under way goes on with the names that were known before.
+// one that is under way goes on with the names that were known before, and what it admits
+// or refuses meanwhile is not forgotten.
 func (n *seriesNames) fill(ctx context.Context, s *Store) error {
 	n.filling.Lock()
 	defer n.filling.Unlock()
 	began := s.clock.Now()
-	if !n.due(began) {
+	if !n.begin(began) {
 		return nil
 	}
 	now := &seriesNames{most: n.most, known: make(map[string]map[seriesName]struct{})}
@@ -98,20 +119,30 @@ func (n *seriesNames) fill(ctx context.Context, s *Store) error {
 		}
 		return err
 	})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	since := n.since
+	n.since = nil
 	if err != nil {
 		return fmt.Errorf("read the names of the series: %w", err)
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.known, n.inAll, n.refused = now.known, now.inAll, now.refused
+	for _, k := range since.admitted {
+		now.place(k)
+	}
+	n.known, n.inAll, n.refused = now.known, now.inAll, now.refused || since.refused
 	n.filled, n.read = true, s.clock.Now()
 	n.stay = max(namesStay, namesShare*n.read.Sub(began))
 	return nil
 }
 
-// due reports whether it is time to read the names.
-func (n *seriesNames) due(now time.Time) bool {
+// begin reports whether it is time to read the names, and notes from then on what other
+// writers come to.
+func (n *seriesNames) begin(now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return !n.filled || n.refused && now.Sub(n.read).Abs() >= n.stay
+	if n.filled && !(n.refused && now.Sub(n.read).Abs() >= n.stay) {
+		return false
+	}
+	n.since = &sinceReading{}
+	return true
 }
