@@ -67,6 +67,10 @@ type dialect interface {
 	// time: a migration of large tables takes as long as it takes.
 	unlimited() []string
 
+	// waitLonger lets a transaction wait so long for each lock, until usual is called
+	// before its COMMIT. It is for a connection for small writes.
+	waitLonger(ctx context.Context, conn *sql.Conn, most time.Duration) (usual func() error, err error)
+
 	// refusal says whether an error is about the data of a row, and its reason.
 	refusal(err error) (string, bool)
 
@@ -194,8 +198,11 @@ func (plainSQL) forget()                                              {}
 func (plainSQL) expand(statement string) string                       { return statement }
 func (plainSQL) transactionalDDL() bool                               { return true }
 func (plainSQL) unlimited() []string                                  { return nil }
-func (plainSQL) number(v uint64) any                                  { return int64(v) }
-func (plainSQL) release(sec *section)                                 { releaseSection(sec) }
+func (plainSQL) waitLonger(context.Context, *sql.Conn, time.Duration) (func() error, error) {
+	return func() error { return nil }, nil
+}
+func (plainSQL) number(v uint64) any  { return int64(v) }
+func (plainSQL) release(sec *section) { releaseSection(sec) }
 
 func (plainSQL) scanMillis(v any) (int64, error) {
 	t, ok := v.(time.Time)

@@ -119,10 +119,20 @@ func mirrorPosition(state store.MirrorState) (major, minor uint64) {
 	return uint64(state.Epoch), minor
 }
 
+// mirrorPatience is how long SetMirrorState waits for a lock, if that is more than others
+// wait: transactions that have counts may take so long until they end. Each time that it
+// gives up, the mirror opens one more epoch and writes all days anew. Transactions that
+// come behind it meanwhile may have to begin anew.
+const mirrorPatience = 10 * time.Second
+
 // SetMirrorState changes the state. It waits for transactions of all processes, and what
 // this one writes does not wait for it.
 func (s *Store) SetMirrorState(ctx context.Context, from, to store.MirrorState) error {
 	err := s.writeSmall(ctx, func(tx *txn) error {
+		usual, err := s.d.waitLonger(ctx, tx.conn, max(mirrorPatience, s.options.SessionTimeout))
+		if err != nil {
+			return fmt.Errorf("set how long locks are waited for: %w", err)
+		}
 		toMajor, toMinor := mirrorPosition(to)
 		fromMajor, fromMinor := mirrorPosition(from)
 		n, err := tx.changed(ctx, "mirror_set", s.d.number(toMajor), s.d.number(toMinor), s.now(), mirrorFollower, s.d.number(fromMajor), s.d.number(fromMinor))
@@ -131,6 +141,9 @@ func (s *Store) SetMirrorState(ctx context.Context, from, to store.MirrorState) 
 		}
 		if err == nil && to.Epoch == 0 {
 			_, err = tx.conn.ExecContext(ctx, "DELETE FROM series_changes")
+		}
+		if err == nil { // else the connection is closed
+			err = usual()
 		}
 		return err
 	})

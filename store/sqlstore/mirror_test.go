@@ -20,7 +20,7 @@ func TestMirrorBeginsUnderLoad(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := migrated(t, c.url, sqlstore.Options{})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			state, err := s.MirrorState(ctx)
 			must(t, err)
@@ -59,6 +59,47 @@ func TestMirrorBeginsUnderLoad(t *testing.T) {
 				runOn(t, first, []string{"ROLLBACK"})
 			}
 			must(t, <-begun)
+		})
+	}
+}
+
+// A mirror that begins waits for longer than other statements of a process do: what is
+// being stored may take so long.
+func TestMirrorWaitsForLong(t *testing.T) {
+	maria, pg := newDatabase(t), newPostgresDatabase(t)
+	for name, c := range map[string]struct{ url, driver, dsn, waiting string }{
+		"mariadb":  {mariadb.SocketURL(maria), "mysql", mariadb.DSN(maria), "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_wait_started < NOW() - INTERVAL 3 SECOND"},
+		"postgres": {postgres.SocketURL(pg), "pgx", postgres.SocketURL(pg), "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query_start < clock_timestamp() - interval '3 seconds'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state, err := migrated(t, c.url, sqlstore.Options{}).MirrorState(t.Context())
+			must(t, err)
+			s := open(t, c.url, served)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			db := bypass(t, c.driver, c.dsn)
+			first, err := db.Conn(ctx)
+			must(t, err)
+			var epoch, whole int64
+			runOn(t, first, []string{"BEGIN"})
+			must(t, first.QueryRowContext(ctx, sqlstore.MirrorStatement(s), "mirror").Scan(&epoch, &whole))
+			// The server ends a session that a busy machine has let rest: it begins again.
+			for waits := false; !waits && ctx.Err() == nil; {
+				begun := make(chan error, 1)
+				go func() { begun <- s.SetMirrorState(ctx, state, store.MirrorState{Epoch: 1}) }()
+				for len(begun) == 0 && !waits {
+					waits = queryTexts(t, db, c.waiting)[0][0] != "0"
+				}
+				if waits {
+					runOn(t, first, []string{"ROLLBACK"})
+				}
+				if err = <-begun; err != nil {
+					t.Log(err)
+				}
+			}
+			if must(t, ctx.Err()); err != nil {
+				t.Error("it has given up before the others had ended")
+			}
 		})
 	}
 }

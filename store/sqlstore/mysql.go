@@ -240,6 +240,15 @@ func (d *mysqlDialect) sumCount() string {
 
 func (d *mysqlDialect) number(v uint64) any { return v }
 
+// waitLonger sets the session's limit, which has no form for one transaction in MySQL.
+func (d *mysqlDialect) waitLonger(ctx context.Context, conn *sql.Conn, most time.Duration) (func() error, error) {
+	_, err := conn.ExecContext(ctx, "SET SESSION innodb_lock_wait_timeout = "+strconv.Itoa(int(most/time.Second)))
+	return func() error {
+		_, err := conn.ExecContext(ctx, d.limits)
+		return err
+	}, err
+}
+
 // snapshot also lets the server wait for a reader that is slow.
 func (d *mysqlDialect) snapshot() []string {
 	return []string{

@@ -156,6 +156,12 @@ func (d *postgresDialect) unlimited() []string {
 	return []string{"SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')"}
 }
 
+// waitLonger of PostgreSQL ends with the transaction.
+func (d *postgresDialect) waitLonger(ctx context.Context, conn *sql.Conn, most time.Duration) (func() error, error) {
+	_, err := conn.ExecContext(ctx, "SET LOCAL lock_timeout = "+strconv.FormatInt(most.Milliseconds(), 10))
+	return func() error { return nil }, err
+}
+
 // snapshot also has tables read along their keys. A sort would have to finish,
 // in files as large as the table, before the first row comes.
 func (d *postgresDialect) snapshot() []string {
