@@ -375,7 +375,8 @@ func (u *Unit) merge(up *Update, id user.ID, x *person) {
 // hand merges x into another user, with what moves to that one: x becomes a
 // tombstone, and its keys become the other's. Where both together are too
 // large, both stay as they are. Of one of another partition that is judged by what
-// was read here; if that one has grown since, absorb refuses it.
+// is known here, with what this unit hands over to it; if that one has grown since, absorb
+// refuses it.
 func (u *Unit) hand(up *Update, id user.ID, x *person, goes *profile.Profile, to user.ID, other *person) {
 	keys := keysOf(goes)
 	goes = goes.Clone()
@@ -394,7 +395,8 @@ func (u *Unit) hand(up *Update, id user.ID, x *person, goes *profile.Profile, to
 	here, tried, text := to.Partition == up.Place.Partition, u.careful, ""
 	if !here { // nobody tries again with care if that one gets too large
 		text = string(goes.Append(nil))
-		tried = len(other.row.Profile)+len(text) > user.MaxProfileBytes
+		h := u.expected(to, other)
+		p, tried = h.profile, h.bytes+len(text) > user.MaxProfileBytes
 	}
 	if why := u.apart(to, p, goes, tried); why != "" {
 		u.deadLetter(up, why)
@@ -415,6 +417,7 @@ func (u *Unit) hand(up *Update, id user.ID, x *person, goes *profile.Profile, to
 		u.facts.tookIn(up, to, other, id.String())
 		return
 	}
+	u.handed[to].take(goes, len(text))
 	if !u.read.Users[to].ID.IsZero() {
 		c.Stay = append(c.Stay, to) // to may be merged or erased at this moment
 	} // else this transaction makes it: nobody else knows it, and no row of it can be locked
@@ -422,6 +425,38 @@ func (u *Unit) hand(up *Update, id user.ID, x *person, goes *profile.Profile, to
 	took.Op, took.Key = user.OpAbsorb, user.Key{Kind: user.KeyUser, Name: to.String()}
 	took.Name, took.Body = id.String(), text
 	u.forward(&took, to)
+}
+
+// handed is a user of another partition whom others are merged into in this transaction.
+type handed struct {
+	profile *profile.Profile // as it will be with them
+	bytes   int              // of it, at most
+	last    *Update          // that had changed the user, when this was made
+}
+
+// expected returns a user of another partition, who was looked at, with all that this unit
+// has handed over.
+func (u *Unit) expected(to user.ID, x *person) *handed {
+	h := u.handed[to]
+	if h != nil && h.last == x.last {
+		return h
+	}
+	p := x.profile.Clone()
+	if h != nil {
+		p.Merge(h.profile)
+	}
+	u.scratch = p.Append(u.scratch[:0])
+	h = &handed{p, len(u.scratch), x.last}
+	u.handed[to] = h
+	return h
+}
+
+// take adds one that is handed over, with so many bytes.
+func (h *handed) take(goes *profile.Profile, bytes int) {
+	h.profile.Merge(goes)
+	if h.bytes += bytes; h.bytes > user.MaxProfileBytes { // of what both have one is kept
+		h.bytes = len(h.profile.Append(nil))
+	}
 }
 
 // absorb is the other half of a merge.

@@ -103,7 +103,8 @@ type Unit struct {
 	keys    map[user.Key][]user.ID
 	numbers map[int]*user.Numbers
 	took    map[user.ID][]user.ID // whom each took over in this transaction
-	erased  map[user.Key]bool     // e-mail addresses of erased users
+	handed  map[user.ID]*handed
+	erased  map[user.Key]bool // e-mail addresses of erased users
 
 	repeated map[*Update]bool // updates of events that count already
 
@@ -298,6 +299,7 @@ func newUnit(partitions int, now int64, updates int, a *user.Answer) *Unit {
 		numbers: make(map[int]*user.Numbers, len(a.Numbers)),
 		counts:  make(map[sluice.Count]int64),
 		took:    make(map[user.ID][]user.ID),
+		handed:  make(map[user.ID]*handed),
 		erased:  make(map[user.Key]bool),
 		read:    a,
 		result:  Result{Changes: &user.Changes{}},
