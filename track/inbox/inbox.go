@@ -148,14 +148,24 @@ func (in *Inbox) Receive(ctx context.Context, _, to string, content []byte) erro
 	return in.record(ctx, row, e, "")
 }
 
-// row returns the row of a send; nil: it is not there any more.
-func (in *Inbox) row(ctx context.Context, key mail.SendKey) (*mail.SendRow, error) {
+// found returns the row of a send; nil: the ledger does not have it.
+func (in *Inbox) found(ctx context.Context, key mail.SendKey) (*mail.SendRow, error) {
 	rows, err := in.Ledger.SendRows(ctx, []mail.SendKey{key})
 	if err != nil {
 		return nil, fmt.Errorf("look up the send of a report: %w", err)
 	}
-	if len(rows) > 0 {
-		return &rows[0], nil
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	return &rows[0], nil
+}
+
+// row returns the row of a send that a token of ours names; nil: it is not there any more.
+// Redis may remember the send if it is missing: so a stranger must not choose it.
+func (in *Inbox) row(ctx context.Context, key mail.SendKey) (*mail.SendRow, error) {
+	row, err := in.found(ctx, key)
+	if row != nil || err != nil {
+		return row, err
 	}
 	since, err := in.missingSince(ctx, key)
 	if err == nil && in.Clock.Now().Sub(since) < freshFor {
@@ -301,7 +311,8 @@ func (in *Inbox) provenBy(e *bounce.Event) (send verp.Send, ok bool) {
 }
 
 // complainedOf returns the send that a complaint is about, and whether that is proven;
-// a row with an address alone if no send is known, nil if nothing is.
+// a row with an address alone if no send is known, nil if nothing is. A Message-ID that the
+// ledger does not have is not asked for again, as it may be made up: the address counts alone.
 func (in *Inbox) complainedOf(ctx context.Context, e *bounce.Event) (row *mail.SendRow, proven bool, err error) {
 	if send, ok := in.provenBy(e); ok {
 		row, err = in.row(ctx, mail.SendKey{Message: send.Message, Number: send.Number})
@@ -309,7 +320,7 @@ func (in *Inbox) complainedOf(ctx context.Context, e *bounce.Event) (row *mail.S
 	}
 	id, _, _ := strings.Cut(e.MessageID, "@")
 	if message, number, ok := mail.ParseSendID(id); ok {
-		if row, err = in.row(ctx, mail.SendKey{Message: message, Number: number}); row != nil || err != nil {
+		if row, err = in.found(ctx, mail.SendKey{Message: message, Number: number}); row != nil || err != nil {
 			return row, false, err
 		}
 	}

@@ -273,6 +273,33 @@ func TestClaimsAreBounded(t *testing.T) {
 	receive("Original-Rcpt-To: more@example.com\n", "Subject: x", 1)
 }
 
+// TestMadeUpMessageID: a Message-ID without a token that the ledger does not have counts as an
+// address alone. Redis remembers nothing of it, and the mail is not asked for again.
+func TestMadeUpMessageID(t *testing.T) {
+	now := newWorld(t).Clock.Now()
+	for name, message := range map[string]string{
+		"of a journey": sluice.PlacedMessageID(now.Truncate(24*time.Hour).UnixMilli(), 7, []byte("journey/1")),
+		"just made":    sluice.NewMessageID(now.UnixMilli()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			report := "Content-Type: multipart/report; boundary=B\n\n--B\nContent-Type: message/feedback-report\n\nFeedback-Type: abuse\nOriginal-Rcpt-To: ann@example.com\n\n--B\nContent-Type: message/rfc822\n\nMessage-ID: <" + message + ".3@example.com>\n\n--B--\n"
+			for want := 1; want >= 0; want-- {
+				w.elements = nil
+				if err := w.Receive(t.Context(), "", "fbl@bounces.test", []byte(report)); err != nil || len(w.elements) != want {
+					t.Errorf("%v, %q; want %d events", err, w.elements, want)
+				}
+				w.claims.n = maxClaimsPerHour
+			}
+			for id := range w.first {
+				if strings.HasPrefix(id, "missing:") {
+					t.Errorf("redis remembers %s", id)
+				}
+			}
+		})
+	}
+}
+
 // TestProvenBehindUnproven: a stranger who complains of a mail first keeps the complaint
 // of its recipient from nothing. A report that somebody unsubscribes is of no app.
 func TestProvenBehindUnproven(t *testing.T) {
