@@ -1,6 +1,8 @@
 package flow
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 
 	"sluice"
@@ -58,5 +60,48 @@ func TestAGapIsAcceptedInAFullRedis(t *testing.T) {
 	}
 	if _, _, due, err := log.Lanes().Found(t.Context()); err != nil || !due {
 		t.Errorf("lanes are to be compared: %v, %v", due, err)
+	}
+}
+
+// TestAnotherGapIsNotForgotten: a process finds that a gap is over, while another one tells
+// the next gap of the same log, which is accepted.
+func TestAnotherGapIsNotForgotten(t *testing.T) {
+	r := dial(t)
+	gaps := Gaps{Redis: r}
+	old := Gap{What: "log 1", Cursor: sluice.Position{Major: 1}, Start: sluice.Position{Major: 5}, SinceMillis: 7}
+	again, other := old, old
+	again.SinceMillis++
+	other.Start.Major++
+	do(t, r, "CONFIG", "SET", "maxmemory", "1")
+	for name, next := range map[string]*Gap{"another": &other, "told again": &again, "none": nil} {
+		if _, err := gaps.Tell(t.Context(), &old); err != nil {
+			t.Fatal(err)
+		}
+		err := gaps.Forget(t.Context(), func(*Gap) bool {
+			if next != nil {
+				if _, err := gaps.Tell(t.Context(), next); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := gaps.Accept(t.Context(), cmp.Or(next, &old)); err != nil {
+				t.Error(err)
+			}
+			return true
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []Gap{}
+		if next != nil {
+			want = append(want, *next)
+		}
+		if left, err := gaps.List(t.Context()); err != nil || !slices.Equal(left, want) {
+			t.Errorf("%s: left are %+v, %v; want %+v", name, left, err, want)
+		}
+		at := cmp.Or(next, &old)
+		accepted, err := gaps.Accepted(t.Context(), []*GapError{{What: at.What, Cursor: at.Cursor, Start: at.Start}})
+		if err != nil || accepted != (next != nil) {
+			t.Errorf("%s: accepted %v, %v", name, accepted, err)
+		}
 	}
 }

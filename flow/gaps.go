@@ -64,7 +64,7 @@ func (g Gaps) Tell(ctx context.Context, gap *Gap) (accepted bool, err error) {
 
 // Accepted reports whether any of some gaps has been accepted.
 func (g Gaps) Accepted(ctx context.Context, gaps []*GapError) (bool, error) {
-	fields, err := Ask(ctx, g.Redis, "ask whether a gap is accepted", g.Redis.B().Hgetall().Key(gapsKey()).Build(), rueidis.RedisResult.AsStrMap)
+	fields, err := g.fields(ctx, "ask whether a gap is accepted")
 	if err != nil {
 		return false, err
 	}
@@ -74,22 +74,28 @@ func (g Gaps) Accepted(ctx context.Context, gaps []*GapError) (bool, error) {
 	}), nil
 }
 
-// Forget forgets the gaps that are over, and that they were accepted.
+// Forget forgets the gaps that are over, and that they were accepted. One that was told
+// again, or another in its place, stays.
 func (g Gaps) Forget(ctx context.Context, over func(*Gap) bool) error {
-	all, err := g.List(ctx)
+	fields, err := g.fields(ctx, "read the gaps")
 	if err != nil {
 		return err
 	}
-	var fields []string
+	all, err := readGaps(fields)
+	if err != nil {
+		return err
+	}
+	var args []string
 	for i := range all {
-		if over(&all[i]) {
-			fields = append(fields, all[i].What, acceptedBefore+all[i].What)
+		if what := all[i].What; over(&all[i]) {
+			args = append(args, what, fields[what], acceptedBefore+what)
 		}
 	}
-	if len(fields) == 0 {
+	if len(args) == 0 {
 		return nil
 	}
-	return g.Redis.Do(ctx, "forget gaps", g.Redis.B().Hdel().Key(gapsKey()).Field(fields...).Build())
+	_, err = g.Redis.callInt(ctx, "forget gaps", "forget_gaps", []string{gapsKey()}, args)
+	return err
 }
 
 // Clear forgets all gaps, for a restore: followers tell those that they meet.
@@ -99,11 +105,20 @@ func (g Gaps) Clear(ctx context.Context) error {
 
 // List returns the gaps at which followers stand still, by the log or list that
 // they are in.
-func (g Gaps) List(ctx context.Context) (all []Gap, err error) {
-	fields, err := Ask(ctx, g.Redis, "read the gaps", g.Redis.B().Hgetall().Key(gapsKey()).Build(), rueidis.RedisResult.AsStrMap)
+func (g Gaps) List(ctx context.Context) ([]Gap, error) {
+	fields, err := g.fields(ctx, "read the gaps")
 	if err != nil {
 		return nil, err
 	}
+	return readGaps(fields)
+}
+
+func (g Gaps) fields(ctx context.Context, verb string) (map[string]string, error) {
+	return Ask(ctx, g.Redis, verb, g.Redis.B().Hgetall().Key(gapsKey()).Build(), rueidis.RedisResult.AsStrMap)
+}
+
+// readGaps reads the hash of gaps.
+func readGaps(fields map[string]string) (all []Gap, err error) {
 	for what, text := range fields {
 		if strings.HasPrefix(what, acceptedBefore) {
 			continue
