@@ -12,7 +12,7 @@ import (
 )
 
 // let is how many people a partition has let into a journey that limits them, by the name
-// of the limit: in its last periods, the newest first. It is a note beside the records, set
+// of the limit: in its last periods, the one that came last first. It is a note beside the records, set
 // by the commit that lets them in: so it is in checkpoints too (flow.Log.Enter).
 type let map[string][]letIn
 
@@ -24,14 +24,33 @@ type letIn struct {
 // letPeriods is of how many periods of a limit it is known.
 const letPeriods = 2
 
+// add counts n more in a period of a limit. It keeps the periods that enter.lua keeps: the two
+// newest, in whatever order they come. What it forgot the next session would give back.
 func (l let) add(name, period string, n int64) {
-	at := slices.IndexFunc(l[name], func(x letIn) bool { return x.Period == period })
-	if at < 0 {
-		l[name] = slices.Insert(l[name], 0, letIn{Period: period})
-		l[name] = l[name][:min(len(l[name]), letPeriods)]
-		at = 0
+	of := l[name]
+	if at := slices.IndexFunc(of, func(x letIn) bool { return x.Period == period }); at >= 0 {
+		of[at].Count += n
+		return
 	}
-	l[name][at].Count += n
+	if len(of) == letPeriods {
+		last, before := of[0].Period, of[1].Period
+		if olderPeriod(period, last) && olderPeriod(period, before) {
+			return
+		}
+		if olderPeriod(last, before) {
+			of = of[1:]
+		}
+	}
+	of = slices.Insert(of, 0, letIn{Period: period, Count: n})
+	l[name] = of[:min(len(of), letPeriods)]
+}
+
+// olderPeriod reports whether one period is before another. Periods are dates, or seconds of
+// runs: of one kind they are of one length, and those of two kinds have no order.
+func olderPeriod(a, b string) bool {
+	_, notA := strconv.ParseUint(a, 10, 64)
+	_, notB := strconv.ParseUint(b, 10, 64)
+	return (notA == nil) == (notB == nil) && a < b
 }
 
 // letNote names the note of a journey.

@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -228,6 +229,62 @@ func TestPartitionsInThreeRuns(t *testing.T) {
 		if n, err := other.Enter(t.Context(), in.number, 1, 1000, []flow.EntryLimit{{Name: "run", Period: last, Most: 700}}); err != nil || n != 700 {
 			t.Errorf("%s: given back, %d may enter, %v; want 700", name, n, err)
 		}
+	}
+}
+
+// The note of a partition has the periods that Redis counts, in whatever order they come: what
+// has entered in them is not given back to a session that begins.
+func TestNoteKeepsTheNewestPeriods(t *testing.T) {
+	const first, second, third, day, next = "1772524800", "1772611200", "1772697600", "2026-03-01", "2026-03-02"
+	for name, x := range map[string]struct {
+		periods []string
+		want    map[string]int64
+	}{
+		"in order":     {[]string{first, second, third, second}, map[string]int64{second: 2, third: 1}},
+		"one of old":   {[]string{first, second, third, first, third}, map[string]int64{second: 1, third: 2}},
+		"out of order": {[]string{second, first, third, second}, map[string]int64{second: 2, third: 1}},
+		"in between":   {[]string{first, third, second, third}, map[string]int64{second: 1, third: 2}},
+		"newest first": {[]string{third, first, second, third}, map[string]int64{second: 1, third: 2}},
+		"from zones":   {[]string{day, next, first, second, first}, map[string]int64{first: 2, second: 1}},
+		"to zones":     {[]string{first, second, day, next, day}, map[string]int64{day: 2, next: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, 0)
+			b.publish(runs)
+			in := b.open().journeys[0]
+			other := b.otherLog(in)
+			noted := make(let)
+			for _, period := range x.periods {
+				n, err := other.Enter(t.Context(), in.number, 1, 1, []flow.EntryLimit{{Name: "run", Period: period, Most: 700}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n > 0 {
+					noted.add("run", period, int64(n))
+				}
+			}
+			got := make(map[string]int64)
+			for _, c := range noted.counts(other.Partition()) {
+				got[c.Period] = c.Count
+			}
+			if !maps.Equal(got, x.want) {
+				t.Errorf("noted are %v, want %v", got, x.want)
+			}
+			if err := other.CountEntered(t.Context(), in.number, 1, noted.counts(other.Partition())); err != nil {
+				t.Fatal(err)
+			}
+			for period, many := range x.want {
+				n, err := other.Enter(t.Context(), in.number, 1, 1000, []flow.EntryLimit{{Name: "run", Period: period, Most: 700}})
+				if err != nil || int64(n) != 700-many {
+					t.Errorf("%s: %d may enter behind a session, %v; want %d", period, n, err, 700-many)
+				}
+			}
+		})
+	}
+	noted := let{"run": {{Period: second, Count: 1}, {Period: third, Count: 1}}}
+	noted.add("run", first, 1)
+	if got := noted["run"]; len(got) != letPeriods || got[0].Period != second || got[1].Period != third {
+		t.Errorf("a period older than both is noted: %v", got)
 	}
 }
 
