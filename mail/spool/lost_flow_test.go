@@ -180,8 +180,10 @@ func TestNothingIsTakenForLostThatMovesUnsaid(t *testing.T) {
 	b.eventually("it has moved behind three looks", func() bool { return e.evaded.Load() >= 3 })
 	seen := o.sender.Stats.Looks()
 	b.eventually("these looks are over", func() bool { return o.sender.Stats.Looks() >= seen+testPartitions })
-	if n := o.sender.Stats.Lost(); n != 0 || o.totals() != "waiting 1" {
-		t.Errorf("%d were taken for lost, %s", n, o.totals())
+	// A process that has rested too long takes its leases again and compares: then those of
+	// later are in the ledger, too.
+	if n, totals := o.sender.Stats.Lost(), o.totals(); n != 0 || totals != "waiting 1" && totals != "waiting 17" {
+		t.Errorf("%d were taken for lost, %s", n, totals)
 	}
 }
 
