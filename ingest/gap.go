@@ -18,7 +18,8 @@ import (
 // AcceptGaps. Then the cursor moves over the gap, by the compare-and-set of
 // every other step, and stays there. The gap, and that it was accepted, is forgotten
 // after that: a step that fails is made again by the next session. A gap whose missing
-// part has been brought back is forgotten as well, by a session that begins.
+// part has been brought back is forgotten as well: of a log by a session that begins, of a
+// list when something behind its cursor is committed.
 
 // gapEvery is how often is asked whether a gap of a log has been accepted. Lists ask with
 // each session.
@@ -65,16 +66,32 @@ func (l *Lister) moveOver(ctx context.Context, from sluice.Position, gap *flow.G
 // been lost; or the cursor was put back in place. A cursor at a gap says nothing: the list
 // opens, and its first page is what is missing.
 func (l *Lister) passed(ctx context.Context, cursor sluice.Position) {
+	l.listed = nil
 	if l.Gaps != nil {
 		ctx, cancel := context.WithTimeout(ctx, tellWithin)
 		defer cancel()
-		if err := l.Gaps.Forget(ctx, func(g *flow.Gap) bool { return g.What == l.List.String() && g.Cursor.Before(cursor) }); err != nil {
+		err := l.Gaps.Forget(ctx, func(g *flow.Gap) bool {
+			mine := g.What == l.List.String()
+			if mine && !g.Cursor.Before(cursor) {
+				l.listed = &g.Cursor
+			}
+			return mine && g.Cursor.Before(cursor)
+		})
+		if err != nil {
 			l.Log.Warn("gap that is over may stay in the list of gaps", "in", l.List.String(), "error", err)
 		}
 	}
 	if gap := l.over; gap != nil && !cursor.Before(gap.Start) {
 		l.over = nil
 		l.Log.Error("gap accepted: what lay between is lost", "in", gap.What, "from", gap.Cursor.String(), "to", gap.Start.String())
+	}
+}
+
+// committed forgets the gap that was listed when the session began, if what is committed is
+// behind it: its missing part has been brought back. Without one it asks nobody.
+func (l *Lister) committed(ctx context.Context, to sluice.Position) {
+	if l.listed != nil && l.listed.Before(to) {
+		l.passed(ctx, to)
 	}
 }
 

@@ -45,3 +45,30 @@ func TestAGapThatIsMendedIsListedNoMore(t *testing.T) {
 	b.eventually("none is listed", func() bool { return listed() == 0 })
 	e.stop()
 }
+
+// TestAChunkIsBroughtBack: the chunk of a list at which its follower stands still comes back
+// while the program runs.
+func TestAChunkIsBroughtBack(t *testing.T) {
+	for name, l := range map[string]listSetup{"a list with a table": tableList(""), "a list": {name: "q"}} {
+		t.Run(name, func(t *testing.T) {
+			const chunk, away = "sluice:{q}:list:q:held:1", "{q}:away"
+			b := newBed(t, "sqlite")
+			makeTarget(b)
+			for number := 1; number <= 2; number++ {
+				b.hold("q", number, `{"id":1}`)
+			}
+			b.do("RENAME", chunk, away)
+			e := newEngine(b, setup{lists: []listSetup{l}})
+			e.run()
+			listed := func() int {
+				found, err := flow.Gaps{Redis: e.redis}.List(b.Context())
+				b.must(err)
+				return len(found)
+			}
+			b.eventually("it is told", func() bool { return listed() == 1 })
+			b.do("RENAME", away, chunk)
+			b.eventually("none is listed", func() bool { return listed() == 0 })
+			e.stop()
+		})
+	}
+}

@@ -48,6 +48,7 @@ func (h *HashFollower) follow(fetch, work context.Context, lease *flow.Lease) er
 			h.Stats.Accepted.Add(int64(u.fields))
 			h.Stats.setListLag(follower, u.move.To, u.taken, h.Clock.Now())
 			kept.applied(u.move.To, u.pages)
+			h.committed(ctx, u.move.To)
 			return nil
 		})
 	})

@@ -107,6 +107,7 @@ func (r *Router) follow(fetch, work context.Context, lease *flow.Lease) error {
 		r.Stats.Accepted.Add(int64(u.count))
 		r.Stats.setListLag(r.source(), u.to, u.taken, r.Clock.Now())
 		reader.Committed(u.to)
+		r.committed(ctx, u.to)
 		return nil
 	})
 	gap := r.accepted(work, err)

@@ -38,8 +38,9 @@ type Lister struct {
 	// tables (margin_list.go).
 	MarginBytes int
 
-	last *flow.Lease    // of the session before
-	over *flow.GapError // accepted, and perhaps not passed yet; nil: there is none
+	last   *flow.Lease      // of the session before
+	over   *flow.GapError   // accepted, and perhaps not passed yet; nil: there is none
+	listed *sluice.Position // the cursor of the gap that is listed, and not passed; nil: there is none
 }
 
 // session waits for the lease and runs one session of the list under it. The
@@ -128,6 +129,7 @@ func (t *TableFollower) follow(fetch, work context.Context, lease *flow.Lease) e
 			committed = u.to
 			t.Stats.setListLag(follower, u.to, u.taken, t.Clock.Now())
 			kept.applied(u.to, u.pages)
+			t.committed(ctx, u.to)
 			return nil
 		})
 	})
