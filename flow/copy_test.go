@@ -12,7 +12,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
-	"sluice/test/proxy"
 )
 
 // fillLog appends batches to a log and returns their positions.
@@ -160,16 +159,7 @@ func TestLogCopyBeginsBeforeTheFirstEntry(t *testing.T) {
 func TestLogCopyBeginsInFewCalls(t *testing.T) {
 	const logs = 64
 	dial(t) // it is empty
-	way, err := proxy.New(testRedis.Network(), testRedis.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = way.Close() })
-	r, err := Dial(t.Context(), "redis://"+way.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(r.Close)
+	r, way := dialBy(t, testRedis.Network(), testRedis.Addr())
 	for _, p := range []int{3, logs - 1} {
 		fillLog(t, NewLog(r, Partitions(logs)[p]), "api:x", 0, 2)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"sluice"
 	"sluice/test/clocktest"
+	"sluice/test/proxy"
 	"sluice/test/servers"
 )
 
@@ -34,6 +35,22 @@ func TestMain(m *testing.M) {
 	_ = testRedis.Kill()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// dialBy dials a Redis by a proxy, which the test may count by or cut.
+func dialBy(t *testing.T, network, address string) (*Redis, *proxy.Proxy) {
+	t.Helper()
+	way, err := proxy.New(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = way.Close() })
+	r, err := Dial(t.Context(), "redis://"+way.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r, way
 }
 
 // dial returns a client of an emptied server.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"sluice/test/proxy"
 	"sluice/test/servers"
 )
 
@@ -72,16 +71,7 @@ func TestALookAsksForAllAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Kill() })
-	way, err := proxy.New(server.Network(), server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = way.Close() })
-	r, err := Dial(t.Context(), "redis://"+way.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(r.Close)
+	r, way := dialBy(t, server.Network(), server.Addr())
 	lists := make([]*List, looksPlaces)
 	for i := range lists {
 		if lists[i], err = NewList(r, fmt.Sprint("list", i), Left); err != nil {

@@ -288,16 +288,7 @@ func behindProxies(t *testing.T) (all []*Leases, proxies []*proxy.Proxy, redis *
 	t.Cleanup(func() { _ = redis.Kill() })
 	store := &numbers{}
 	for range 3 {
-		proxy, err := proxy.New("unix", redis.Socket())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = proxy.Close() })
-		r, err := Dial(t.Context(), "redis://"+proxy.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(r.Close)
+		r, proxy := dialBy(t, "unix", redis.Socket())
 		l := NewLeases(r, store, quiet())
 		l.Beat, l.Timeout = 300*time.Millisecond, 3*time.Second
 		l.AddPartitions("store", r, Partitions(16))

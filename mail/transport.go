@@ -145,8 +145,8 @@ type Result struct {
 	// nobody knows.
 	Cause Cause
 
-	// OfSender says that what is the route's fault may be its sender's alone, whom the
-	// other side does not know.
+	// OfSender says that what is the route's fault may be the sender's alone: the other
+	// side may not know this sender.
 	OfSender bool
 
 	// Held is why its sender held it back, or one before it on its connection; nil: it did

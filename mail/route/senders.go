@@ -11,7 +11,7 @@ import (
 // senders is what a line knows of whose mail the other side takes.
 //
 // The idea. Many servers and providers refuse a sender that they do not know in the words
-// by which they refuse all mail of ours: 403, or 550 5.7.1 at MAIL. One such sender must
+// by which they refuse all mail of ours: 403, or 550 5.7.1 at MAIL (Result.OfSender). One such sender must
 // not stop a route for all mail. So the domain of the sender is remembered whose mail was
 // taken last. While that is recent, what is refused to another domain says nothing of the
 // route. What is refused to that domain, too, forgets it, and counts.
@@ -54,7 +54,7 @@ func (m *senders) tell(log *slog.Logger, route string, r *mail.Result, now time.
 		return
 	}
 	m.told = now
-	log.Warn("a route takes no mail of a sender, whom its other side does not know; that mail waits, what it takes leaves",
+	log.Warn("a route takes no mail of a sender: its other side may not know the sender; that mail waits, what it takes leaves",
 		"route", route, "cause", string(r.Cause), "error", r.Text, "remote", r.Remote)
 }
 

@@ -98,7 +98,8 @@ func (p *Profile) SetGroup(id string, isSubscribed bool, millis int64) bool {
 // nothing back. An opt-out holds whenever it was said. Lists of groups among attributes are no
 // such word: who sends them may not know what was said.
 func (p *Profile) ChooseGroup(id string, isSubscribed bool, millis, nowMillis int64) {
-	if i, ok := slices.BinarySearchFunc(p.Groups, id, byGroupID); ok {
+	i, ok := slices.BinarySearchFunc(p.Groups, id, byGroupID)
+	if ok {
 		since := p.Groups[i].SinceMillis
 		if since > nowMillis+mail.SuppressAheadMillis {
 			since = millis
@@ -109,7 +110,7 @@ func (p *Profile) ChooseGroup(id string, isSubscribed bool, millis, nowMillis in
 		millis = max(millis, since)
 	}
 	millis = min(millis, nowMillis+mail.SuppressAheadMillis) // else it would hold what is said until then
-	if i, ok := slices.BinarySearchFunc(p.Groups, id, byGroupID); ok {
+	if ok {
 		p.Groups[i].SinceMillis = millis
 	}
 	p.SetGroup(id, isSubscribed, millis)
